@@ -1,0 +1,1 @@
+//! Holds the criterion benchmarks of the tool; see `benches/`.

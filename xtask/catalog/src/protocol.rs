@@ -1,0 +1,189 @@
+//! One job in, events out: the tool writes one [`Job`] as JSON to the driver's standard input and
+//! reads one [`Event`] per line from its standard output. Standard error is for people.
+//!
+//! Exit codes of the driver: 0 the job was done; 1 it failed (the last event is
+//! [`Event::Failed`]); 2 the job was not understood.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this language; both sides refuse another one.
+pub const VERSION: u32 = 1;
+
+/// What the driver shall do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Job {
+    /// [`VERSION`].
+    pub version: u32,
+    /// How to reach the server.
+    pub server: Server,
+    /// The data.
+    pub data: Data,
+    /// What to do with it.
+    pub action: Action,
+}
+
+/// How to reach the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Server {
+    /// The wire protocol.
+    pub protocol: WireProtocol,
+    /// The Unix socket's file (Postgres: `<dir>/.s.PGSQL.<port>`).
+    pub socket: String,
+    /// The user.
+    pub user: String,
+    /// The database.
+    pub database: String,
+}
+
+/// A wire protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WireProtocol {
+    /// PostgreSQL's protocol 3.0.
+    Postgres,
+}
+
+/// The tables `sbtest1` … `sbtestN`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Data {
+    /// How many tables.
+    pub tables: u32,
+    /// Rows per table when loaded: ids 1..=rows.
+    pub rows: u64,
+    /// The seed of the content.
+    pub seed: u64,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Action {
+    /// Make the tables, fill them, make the secondary indexes, analyze, checkpoint.
+    Load {
+        /// How many connections load at once.
+        connections: u32,
+    },
+    /// One event of a microbenchmark, its result compared with what the data must give.
+    Verify {
+        /// A name from the catalogue.
+        microbenchmark: String,
+    },
+    /// Measure one microbenchmark.
+    Run(Run),
+}
+
+/// One measured execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Run {
+    /// A name from the catalogue.
+    pub microbenchmark: String,
+    /// How many clients, each with a connection of its own.
+    pub threads: u32,
+    /// Seconds before the window; the same work, not counted.
+    pub warmup_seconds: f64,
+    /// Seconds of the measured window.
+    pub seconds: f64,
+    /// Whether statements are prepared (those that the catalogue sends as text never are).
+    pub prepared: bool,
+    /// The seed of the keys; each client derives its own from it.
+    pub seed: u64,
+}
+
+/// What the driver says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub enum Event {
+    /// The tables are there.
+    Loaded {
+        /// Wall time of the whole load, in seconds.
+        seconds: f64,
+        /// Rows of all tables.
+        rows: u64,
+    },
+    /// Progress of a load.
+    Loading {
+        /// Rows so far.
+        rows: u64,
+    },
+    /// The result was as it must be.
+    Verified {
+        /// The microbenchmark.
+        microbenchmark: String,
+        /// What was compared, for people.
+        detail: String,
+    },
+    /// The warm-up is over; the window starts now.
+    WindowBegin,
+    /// One second of the window has passed.
+    Second {
+        /// Which one, from 1.
+        second: u32,
+        /// Statements that ended in it.
+        queries: u64,
+    },
+    /// The window is over; nothing that ends later counts.
+    WindowEnd,
+    /// The measurement.
+    Measured(Measured),
+    /// The job could not be done.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What was measured in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Measured {
+    /// The real length of the window, in seconds.
+    pub seconds: f64,
+    /// Statements that ended in the window, BEGIN and COMMIT among them.
+    pub queries: u64,
+    /// Events (transactions of the microbenchmark) that ended in the window.
+    pub events: u64,
+    /// Rows that came back.
+    pub rows: u64,
+    /// Events that the server refused (a deadlock, a duplicate key), by SQLSTATE.
+    pub errors: Vec<(String, u64)>,
+    /// Statements that ended in each whole second of the window.
+    pub queries_per_second: Vec<u64>,
+    /// Response times of events.
+    pub latency: Latency,
+    /// The driver's own use of the machine in the window.
+    pub client: ClientUsage,
+}
+
+/// Response times of events, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Latency {
+    /// Arithmetic mean.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: u64,
+    /// 95th percentile.
+    pub p95_us: u64,
+    /// 99th percentile.
+    pub p99_us: u64,
+    /// Longest.
+    pub max_us: u64,
+    /// The whole histogram: HdrHistogram V2 + DEFLATE, base64 (the format of HdrHistogram logs).
+    pub histogram: String,
+}
+
+/// The driver's own use of the machine in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ClientUsage {
+    /// CPU seconds in user mode.
+    pub user_seconds: f64,
+    /// CPU seconds in the kernel.
+    pub system_seconds: f64,
+    /// Context switches, voluntary and not.
+    pub context_switches: u64,
+}

@@ -1,0 +1,165 @@
+//! The command line: what the user typed, nothing resolved.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Builds of MySQL and Postgres from one matrix: made exactly, benchmarked, compared.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    /// The task.
+    pub task: Task,
+    #[command(flatten)]
+    /// Options of every task.
+    pub common: Common,
+}
+
+/// Options of every task.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every task")]
+pub struct Common {
+    /// The matrix file [default: matrix.toml at the root of the workspace]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub matrix: Option<PathBuf>,
+    /// Where manifests and records are kept [default: results]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Where downloads, trees and builds are kept [default: work]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub work: Option<PathBuf>,
+    /// A folder with source archives, asked before any other origin
+    #[arg(long, global = true, value_name = "DIR", env = "MATRIX_SOURCES")]
+    pub sources: Option<PathBuf>,
+    /// Only what matches: build names, targets or microbenchmarks (repeatable)
+    #[arg(long, global = true, value_name = "GLOB")]
+    pub only: Vec<String>,
+    /// Not what matches (repeatable)
+    #[arg(long, global = true, value_name = "GLOB")]
+    pub skip: Vec<String>,
+    /// Fixes an axis to one setting, before the experiment's rules (repeatable)
+    #[arg(long, global = true, value_name = "AXIS=SETTING")]
+    pub set: Vec<String>,
+    /// How many jobs may run at once, over all builds [default: the number of cores]
+    #[arg(long, short, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Stop at the first failure instead of doing the other cells
+    #[arg(long, global = true)]
+    pub fail_fast: bool,
+    /// Do the other cells when one fails (this is the default)
+    #[arg(long, global = true, overrides_with = "fail_fast")]
+    pub keep_going: bool,
+    /// Only warnings and results
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// The tasks.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// The whole way: build what is missing, run, compare
+    Matrix(MatrixArgs),
+    /// What would be done and why; nothing is changed
+    Plan(PlanArgs),
+    /// Only the builds
+    Build(ExperimentArgs),
+    /// Only the runs, against builds that exist
+    Bench(ExperimentArgs),
+    /// Tables from the stored records
+    Compare(CompareArgs),
+    /// Checks tools, kernel settings, disk and privileges
+    Doctor(DoctorArgs),
+}
+
+/// The experiment to work on.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ExperimentArgs {
+    /// The experiment [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+}
+
+/// Arguments of `matrix`.
+#[derive(Clone, Debug, Args)]
+pub struct MatrixArgs {
+    /// The experiment [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+    /// Prints the plan and stops
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How the comparison is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: TableFormat,
+}
+
+/// Arguments of `plan`.
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    /// The experiment [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+    /// Only the counts: cells, builds, targets, runs, hours
+    #[arg(long)]
+    pub summary: bool,
+    /// How the plan is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Arguments of `compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// The experiment [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+    /// The target that the others are compared with [default: the experiment's base]
+    #[arg(long, value_name = "TARGET")]
+    pub base: Option<String>,
+    /// How the tables are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: TableFormat,
+}
+
+/// Arguments of `doctor`.
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    /// The experiment whose needs are checked [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+    /// Runs the commands that mend what is missing
+    #[arg(long)]
+    pub install: bool,
+    /// How the findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Text for people or JSON for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Formats of tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// Aligned, for a terminal.
+    #[default]
+    Text,
+    /// Tab-separated.
+    Tsv,
+    /// For programs.
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,88 @@
+//! What expanding must know of the world: compilers, files, this machine. Expanding itself is pure;
+//! it asks this trait, which the tool answers from the disk and tests answer from a table.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::Digest;
+use crate::matrix::model::{Family, Options, Source};
+
+/// A compiler and its tools, found and proven on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Toolchain {
+    /// The setting of the axis `toolchain`: `gcc`, `clang-14`.
+    pub name: String,
+    /// The family, as the compiler itself says.
+    pub family: Family,
+    /// The version, as the compiler itself says: `12.2.0`.
+    pub version: String,
+    /// The target triple: `x86_64-linux-gnu`.
+    pub target: String,
+    /// Role (`cc`, `cxx`, `ar`, `ranlib`, `nm`, `ld`, …) to absolute path.
+    pub tools: Vec<(String, PathBuf)>,
+    /// Every file that determines the bytes that come out, with its hash: driver, cc1, as, ld, libc…
+    pub files: Vec<(PathBuf, Digest)>,
+    /// The hash over all that determines the bytes; part of every build id.
+    pub digest: Digest,
+}
+
+impl Toolchain {
+    /// The absolute path of one tool.
+    pub fn tool(&self, role: &str) -> Option<&std::path::Path> {
+        self.tools.iter().find(|(name, _)| name == role).map(|(_, path)| path.as_path())
+    }
+}
+
+/// Why something cannot be had on this machine, and how to get it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// `clang not found`.
+    pub reason: String,
+    /// `apt-get install clang`, if known.
+    pub hint: Option<String>,
+}
+
+impl std::fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.reason)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; install with `{hint}`"))
+    }
+}
+
+/// What determines the content of a source tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SourceFacts {
+    /// The release; asked from the server itself for an installed one.
+    pub version: String,
+    /// The hash over archive or revision and all patches; for an installed server over its binaries.
+    pub digest: Digest,
+    /// The patches in the order in which they are applied: path below `patches/`, hash.
+    pub patches: Vec<(String, Digest)>,
+}
+
+/// The world, as far as expanding needs it.
+pub trait Facts {
+    /// The machine's architecture as Rust names it: `x86_64`, `aarch64`.
+    fn arch(&self) -> &str;
+
+    /// A toolchain by the name of its setting.
+    ///
+    /// # Errors
+    /// When this machine does not have it.
+    fn toolchain(&self, name: &str) -> Result<Toolchain, Unavailable>;
+
+    /// The options as they will really be given: `native` replaced by what it stands for here.
+    ///
+    /// # Errors
+    /// The compiler's own words, when it refuses a flag.
+    fn resolve(&self, toolchain: &Toolchain, options: &Options) -> Result<Options, String>;
+
+    /// What determines a source tree.
+    ///
+    /// # Errors
+    /// When a patch cannot be read or an installed server is not there.
+    fn source(&self, source: &Source) -> Result<SourceFacts, Unavailable>;
+}

@@ -1,0 +1,4 @@
+//! placeholder
+/// placeholder
+#[derive(Clone, Debug)]
+pub struct Expr;
