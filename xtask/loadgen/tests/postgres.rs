@@ -1,6 +1,7 @@
 //! The driver, end to end, against an installed PostgreSQL: load, every microbenchmark verified and
 //! run, the failures that a user can meet.
 #![expect(clippy::disallowed_methods, reason = "a test starts its own server, without the tool")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,13 @@ impl Postgres {
         ready.arg("-q").arg("-h").arg(self.directory.path()).status().unwrap().success()
     }
 
+    /// A fast shutdown: sessions are ended.
+    fn interrupt(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.server.id().try_into().unwrap());
+        // It may have ended already.
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
+    }
+
     fn socket(&self) -> PathBuf {
         self.directory.path().join(".s.PGSQL.5432")
     }
@@ -103,7 +111,7 @@ impl Postgres {
     }
 
     fn measure(&self, name: &str, threads: u32, prepared: bool) -> Measured {
-        match self.last(Action::Run(run(name, threads, 0.3, prepared))) {
+        match self.last(Action::Run(run(name, threads, 0.2, prepared))) {
             Event::Measured(measured) => measured,
             other => panic!("{name}: {other:?}"),
         }
@@ -122,8 +130,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let pid = self.server.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &pid]).status();
+        self.interrupt();
         let _ = self.server.wait();
     }
 }
@@ -334,7 +341,6 @@ fn a_statement_longer_than_the_window_is_no_number(postgres: &Postgres) {
 }
 
 fn a_lost_server_is_a_failure(mut postgres: Postgres) {
-    let pid = postgres.server.id().to_string();
     std::thread::scope(|scope| {
         let failing =
             scope.spawn(|| postgres.failure(Action::Run(run("point-query", 2, 30.0, true))));
@@ -342,8 +348,7 @@ fn a_lost_server_is_a_failure(mut postgres: Postgres) {
         while postgres.psql(busy) != "t" {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-        assert!(killed.success());
+        postgres.interrupt();
         let reason = failing.join().unwrap();
         assert!(reason.contains("terminating connection"), "{reason}");
     });
