@@ -4,6 +4,7 @@
 //! docs/matrix.md describes the language for people.
 
 pub mod decode;
+pub mod expand;
 pub mod expr;
 pub mod formula;
 pub mod model;

@@ -12,6 +12,7 @@ use crate::diag::{Diagnostic, Diagnostics, File};
 use crate::matrix::decode::{Entry, Mistakes, Table, check_name, integer_of, lookup};
 use crate::matrix::model::{Axis, Config, Matrix, Variant};
 
+pub use config::overlay;
 pub use workload::Known;
 
 /// The version of the language that this tool reads.

@@ -20,13 +20,13 @@ pub fn read(tables: Vec<(Entry<'_>, Table<'_>)>, mistakes: &mut Mistakes) -> Vec
     let names: Vec<&str> = tables.iter().map(|(entry, _)| entry.key).collect();
     let written: Vec<Written> = tables
         .into_iter()
-        .filter_map(|(entry, mut table)| {
+        .map(|(entry, mut table)| {
             let written = one(&entry, &mut table, &names, mistakes);
             table.finish(mistakes);
-            Some(written)
+            written
         })
         .collect();
-    (0..written.len()).filter_map(|index| resolve(&written, index, mistakes)).collect()
+    (0..written.len()).map(|index| resolve(&written, index, mistakes)).collect()
 }
 
 fn one(
@@ -63,17 +63,17 @@ fn one(
 }
 
 /// The config with all that it inherits: from the farthest ancestor down, single keys override.
-fn resolve(written: &[Written], index: usize, mistakes: &mut Mistakes) -> Option<Config> {
+fn resolve(written: &[Written], index: usize, mistakes: &mut Mistakes) -> Config {
     let mut chain = vec![index];
     while let Some((parent, span)) = &written[chain[chain.len() - 1]].parent {
         if *parent == index {
             let names = chain.iter().chain([parent]).map(|i| written[*i].config.name.as_str());
             let path = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" -> ");
             mistakes.push(Diagnostic::at(span, format!("configs inherit in a circle: {path}")));
-            return None;
+            return written[index].config.clone();
         }
         if chain.contains(parent) {
-            return None; // a circle further up, reported there
+            return written[index].config.clone(); // a circle further up, reported there
         }
         chain.push(*parent);
     }
@@ -97,9 +97,9 @@ fn resolve(written: &[Written], index: usize, mistakes: &mut Mistakes) -> Option
             result.builds.clone_from(&one.config.builds);
         }
     }
-    result.engine = engine?;
+    result.engine = engine.unwrap_or(Engine::Postgres);
     check_engine(&result, &written[index].config, mistakes);
-    Some(result)
+    result
 }
 
 fn check_engine(config: &Config, own: &Config, mistakes: &mut Mistakes) {

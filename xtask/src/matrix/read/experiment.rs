@@ -17,10 +17,10 @@ pub fn read(
 ) -> Vec<Experiment> {
     tables
         .into_iter()
-        .filter_map(|(entry, mut table)| {
+        .map(|(entry, mut table)| {
             let experiment = experiment(&entry, &mut table, matrix, mistakes);
             table.finish(mistakes);
-            Some(experiment)
+            experiment
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use crate::matrix::read::axis::options_of;
 use crate::matrix::version::Version;
 
 pub fn read(tables: Vec<(Entry<'_>, Table<'_>)>, mistakes: &mut Mistakes) -> Vec<Source> {
-    tables.into_iter().filter_map(|(entry, table)| source(&entry, table, mistakes)).collect()
+    tables.into_iter().map(|(entry, table)| source(&entry, table, mistakes)).collect()
 }
 
 /// The word of an engine.
@@ -19,7 +19,7 @@ pub fn engine_of(word: &Text<'_>, mistakes: &mut Mistakes) -> Option<Engine> {
     lookup("engine", word, names, mistakes).map(|index| Engine::ALL[index])
 }
 
-fn source(entry: &Entry<'_>, mut table: Table<'_>, mistakes: &mut Mistakes) -> Option<Source> {
+fn source(entry: &Entry<'_>, mut table: Table<'_>, mistakes: &mut Mistakes) -> Source {
     let engine = table
         .need("engine", mistakes)
         .and_then(|entry| entry.text(mistakes))
@@ -48,15 +48,16 @@ fn source(entry: &Entry<'_>, mut table: Table<'_>, mistakes: &mut Mistakes) -> O
         mistakes.push(Diagnostic::at(&table.span, message));
     }
     table.finish(mistakes);
-    Some(Source {
+    // A broken source stays known, so that what names it is not a second mistake.
+    Source {
         name: entry.key.to_owned(),
-        engine: engine?,
+        engine: engine.unwrap_or(Engine::Postgres),
         version: parsed,
-        kind: kind?,
+        kind: kind.unwrap_or(SourceKind::Prefix { path: PathBuf::new() }),
         patches,
         options,
         span: entry.key_span.clone(),
-    })
+    }
 }
 
 fn patches(table: &mut Table<'_>, mistakes: &mut Mistakes) -> Vec<String> {

@@ -24,7 +24,7 @@ pub fn read(
 ) -> Vec<Workload> {
     tables
         .into_iter()
-        .filter_map(|(entry, mut table)| {
+        .map(|(entry, mut table)| {
             let workload = workload(&entry, &mut table, known, mistakes);
             table.finish(mistakes);
             workload
@@ -37,7 +37,7 @@ fn workload(
     table: &mut Table<'_>,
     known: &Known,
     mistakes: &mut Mistakes,
-) -> Option<Workload> {
+) -> Workload {
     if let Some(kind) = table.need("kind", mistakes).and_then(|entry| entry.text(mistakes))
         && kind.text != "sysbench"
     {
@@ -66,11 +66,11 @@ fn workload(
     let prepared = table.get("prepared").and_then(|entry| entry.boolean(mistakes)).unwrap_or(true);
     let seed = integer(table, "seed", 0, i64::MAX as u64, mistakes).unwrap_or(1);
     let placement = table.get("placement").and_then(|entry| entry.text(mistakes));
-    Some(Workload {
+    Workload {
         name: entry.key.to_owned(),
         kind: WorkloadKind::Sysbench,
         tables: tables as u32,
-        rows: rows?,
+        rows: rows.unwrap_or(1),
         threads,
         microbenchmarks,
         warmup_seconds,
@@ -80,7 +80,7 @@ fn workload(
         seed,
         placement: placement.map_or(Placement::Auto, |word| self::placement(&word, mistakes)),
         span: entry.key_span.clone(),
-    })
+    }
 }
 
 /// A whole number of a key that may be missing.
