@@ -24,3 +24,4 @@ pub mod matrix;
 pub mod proc;
 pub mod progress;
 pub mod record;
+pub mod source;
