@@ -14,6 +14,7 @@
 pub mod build;
 pub mod cli;
 pub mod cmd;
+pub mod doctor;
 pub mod env;
 pub mod exit;
 pub mod facts;
