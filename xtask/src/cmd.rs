@@ -1,5 +1,7 @@
 //! The verbs: each loads, calls and renders; one file per task.
 
+pub mod doctor;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
