@@ -14,6 +14,7 @@
 pub mod build;
 pub mod cli;
 pub mod cmd;
+pub mod compare;
 pub mod env;
 pub mod exit;
 pub mod facts;
@@ -24,3 +25,5 @@ pub mod matrix;
 pub mod proc;
 pub mod progress;
 pub mod record;
+pub mod report;
+pub mod stats;
