@@ -14,6 +14,7 @@
 pub mod build;
 pub mod cli;
 pub mod cmd;
+pub mod compare;
 pub mod diag;
 pub mod doctor;
 pub mod env;
@@ -26,4 +27,6 @@ pub mod matrix;
 pub mod proc;
 pub mod progress;
 pub mod record;
+pub mod report;
 pub mod source;
+pub mod stats;
