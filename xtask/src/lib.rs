@@ -24,3 +24,5 @@ pub mod matrix;
 pub mod proc;
 pub mod progress;
 pub mod record;
+pub mod toolchain;
+pub mod world;
