@@ -75,13 +75,14 @@ mod tests {
     #[test]
     fn x86_and_arm_forms() {
         let x86 = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n\
-                   model name\t: Xeon\nstepping\t: 8\ncpu MHz\t: 2000.1\nflags\t\t: fpu avx sse2\n\n\
+                   model name\t: Xeon\nstepping\t: 8\ncpu MHz\t: 2000.1\n\
+                   flags\t\t: fpu avx sse2\n\n\
                    processor\t: 1\nflags\t\t: other\n";
         let cpu = Cpu::parse(x86);
         assert_eq!(cpu.model, "Xeon");
         assert_eq!(cpu.features.iter().collect::<Vec<_>>(), ["avx", "fpu", "sse2"]);
         assert_eq!(cpu.identity.len(), 4);
-        // Neither the frequency of the moment nor the order of the flags is part of the identity.
+        // Neither the frequency of the moment nor the order of the flags is part of it.
         let same = x86.replace("2000.1", "1999.9").replace("fpu avx", "avx fpu");
         assert_eq!(cpu.digest(), Cpu::parse(&same).digest());
         assert_ne!(cpu.digest(), Cpu::parse(&x86.replace("avx ", "")).digest());

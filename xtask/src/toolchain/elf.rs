@@ -1,5 +1,5 @@
-//! The little of ELF that is needed here: whether a file is one, and the loaded content of an object
-//! file, to see whether two sets of flags give the same code.
+//! The little of ELF that is needed here: whether a file is one, and the loaded content of an
+//! object file, to see whether two sets of flags give the same code.
 //! Format: System V ABI, "Object Files", 64-bit little-endian form.
 
 use std::io::Read as _;

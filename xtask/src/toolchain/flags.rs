@@ -261,8 +261,11 @@ fn objection(output: &Output) -> Option<String> {
             !line.is_empty() && !line.starts_with("lto-wrapper: ") && !line.contains("note: ")
         })
     };
+    // That the linker failed is what the driver says; why is in the linker's own lines.
+    let driver =
+        |line: &str| line.contains("ld returned") || line.contains("linker command failed");
     let first = lines()
-        .find(|line| line.contains("error: ") || line.contains("warning: "))
+        .find(|line| !driver(line) && (line.contains("error: ") || line.contains("warning: ")))
         .or_else(|| lines().next());
     match first {
         Some(line) => {

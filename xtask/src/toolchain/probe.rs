@@ -308,6 +308,25 @@ mod tests {
         assert_eq!(installed("gcc", cache.path()), gcc);
         println!("warm: {:?}", begin.elapsed());
         assert!(begin.elapsed() < Duration::from_millis(100), "{:?}", begin.elapsed());
+        // A kept answer is believed while cc1 is untouched, and only then.
+        let kept = |name: &str| {
+            let files = fs::read_dir(cache.path()).unwrap().map(|entry| entry.unwrap().path());
+            let named = format!("\"name\":\"{name}\"");
+            let mut texts = files.map(|path| (fs::read_to_string(&path).unwrap(), path));
+            texts.find(|(text, _)| text.contains(&named)).unwrap()
+        };
+        let (text, file) = kept("gcc");
+        let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json["toolchain"]["version"] = "0.0.0".into();
+        fs::write(&file, json.to_string()).unwrap();
+        assert_eq!(installed("gcc", cache.path()).version, "0.0.0");
+        let stamps = json["stamps"].as_array_mut().unwrap();
+        let ends = |stamp: &serde_json::Value, end| stamp["path"].as_str().unwrap().ends_with(end);
+        assert!(stamps.iter().any(|stamp| ends(stamp, "/stdio.h")));
+        let cc1 = stamps.iter_mut().find(|stamp| ends(stamp, "/cc1")).unwrap();
+        cc1["size"] = 1.into();
+        fs::write(&file, json.to_string()).unwrap();
+        assert_eq!(installed("gcc", cache.path()), gcc, "a changed cc1 is noticed");
         for entry in fs::read_dir(cache.path()).unwrap() {
             fs::write(entry.unwrap().path(), "{ broken").unwrap();
         }
@@ -324,6 +343,9 @@ mod tests {
             let told = llvm_major(clang.tool(role).unwrap());
             assert_eq!(told.as_deref(), Some(major), "{role}");
         }
+        let begin = std::time::Instant::now();
+        assert_eq!(installed("clang", cache.path()), clang);
+        println!("warm: {:?}; {} files", begin.elapsed(), clang.files.len());
         let real = clang.tool("cc").unwrap().canonicalize().unwrap();
         assert!(clang.files.iter().any(|(path, _)| *path == real));
     }
