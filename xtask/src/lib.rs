@@ -30,3 +30,5 @@ pub mod record;
 pub mod report;
 pub mod source;
 pub mod stats;
+pub mod toolchain;
+pub mod world;
