@@ -1,0 +1,6 @@
+//! Runs: which are still to be made ([`schedule`]), on which cores ([`placement`]), against which
+//! data ([`snapshot`]), and the making itself ([`run`]).
+
+pub mod lock;
+pub mod placement;
+pub mod schedule;
