@@ -1,1 +1,3 @@
-//! t
+//! Integration tests of the real program and of real servers, in one binary.
+
+mod bench;

@@ -18,9 +18,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use fs_err as fs;
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use crate::bench::procstat::Tracker;
 use crate::exit::{Code, coded};
 use crate::interrupt;
 use crate::launch::{Bind, Spec};
@@ -197,6 +201,40 @@ impl Server {
         &self.socket
     }
 
+    /// The server's address for the load driver.
+    pub fn endpoint(&self) -> catalog::protocol::Server {
+        catalog::protocol::Server {
+            protocol: catalog::protocol::WireProtocol::Postgres,
+            socket: self.socket.to_string_lossy().into_owned(),
+            user: USER.to_owned(),
+            database: DATABASE.to_owned(),
+        }
+    }
+
+    /// Moves the running server to these cores: what it has started already and what it will start.
+    ///
+    /// # Errors
+    /// When it is gone or the kernel refuses.
+    pub fn pin(&self, cpus: &[usize]) -> anyhow::Result<()> {
+        let mut set = CpuSet::new();
+        for cpu in cpus {
+            set.set(*cpu).with_context(|| format!("no core {cpu}"))?;
+        }
+        let pin = |pid: u32| sched_setaffinity(Pid::from_raw(pid as i32), &set);
+        // The first process first: what it starts from now on inherits.
+        pin(self.id()).with_context(|| format!("cannot run the server on the cores {cpus:?}"))?;
+        for pid in Tracker::new(self.id())?.processes()? {
+            match pin(pid) {
+                // It ended meanwhile.
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(error) => {
+                    return Err(error).context(format!("cannot move process {pid} to {cpus:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The log.
     pub fn log(&self) -> &Path {
         &self.log
@@ -266,7 +304,7 @@ impl Server {
     pub fn abandon(mut self) {
         // Immediate shutdown: no checkpoint, which could take longer than the measurement.
         let _ = nix::sys::signal::kill(
-            nix::unistd::Pid::from_raw(self.running.id() as i32),
+            Pid::from_raw(self.running.id() as i32),
             Signal::SIGQUIT,
         );
         let _ = self.running.wait(Some(Duration::from_secs(10)));
