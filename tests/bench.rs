@@ -71,6 +71,9 @@ fn server_below_a_closed_folder_starts_answers_and_stops() {
     // The installation itself lies below the closed folder, too.
     let install = Install { engine: Engine::Postgres, prefix: folder.path().join("pg") };
     std::fs::create_dir_all(install.prefix.join("bin")).expect("made");
+    // Their libraries and tables stay where they are.
+    let lib = postgres().prefix.join("lib");
+    std::os::unix::fs::symlink(lib, install.prefix.join("lib")).expect("linked");
     for name in ["postgres", "initdb"] {
         std::fs::copy(postgres().program(name), install.program(name)).expect("copied");
     }
