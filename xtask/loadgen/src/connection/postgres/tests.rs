@@ -1,0 +1,133 @@
+//! The protocol against a scripted server: a thread at the other end of a socket.
+
+use super::*;
+
+/// A session with `answers`, which the other end sends in turn, one per message from the session
+/// that wants an answer (Query, Sync), and then closes.
+fn session(answers: Vec<Vec<u8>>) -> (Postgres, std::thread::JoinHandle<Vec<u8>>) {
+    let (stream, mut other) = UnixStream::pair().unwrap();
+    let server = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        for answer in answers {
+            let mut header = [0; 5];
+            loop {
+                other.read_exact(&mut header).unwrap();
+                let length = u32::from_be_bytes(header[1..].try_into().unwrap()) as usize;
+                let mut body = vec![0; length - 4];
+                other.read_exact(&mut body).unwrap();
+                seen.extend_from_slice(&header);
+                seen.extend_from_slice(&body);
+                if matches!(header[0], b'Q' | b'S' | b'c') {
+                    break;
+                }
+            }
+            other.write_all(&answer).unwrap();
+        }
+        seen
+    });
+    let session = Postgres {
+        stream,
+        socket: String::new(),
+        frames: Frames::default(),
+        out: BytesMut::new(),
+        names: vec!["s0".to_owned()],
+        status: IDLE,
+        process_id: 1,
+        secret_key: 2,
+    };
+    (session, server)
+}
+
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [&[tag], length.as_slice(), body].concat()
+}
+
+fn ready(status: u8) -> Vec<u8> {
+    message(b'Z', &[status])
+}
+
+fn params(values: &[&str]) -> Params {
+    let mut params = Params::default();
+    values.iter().for_each(|v| params.push_text(|out| out.extend_from_slice(v.as_bytes())));
+    params
+}
+
+#[test]
+fn a_prepared_statement_is_one_bind_execute_sync() {
+    let row = message(b'D', b"\0\x02\0\0\0\x02ab\xff\xff\xff\xff");
+    let complete = message(b'C', b"SELECT 2\0");
+    let answer = [message(b'2', b""), row.clone(), row, complete, ready(b'T')].concat();
+    let (mut session, server) = session(vec![answer]);
+    let mut rows = Rows::new();
+    let done = session.execute(Prepared(0), &params(&["17", "x"]), Some(&mut rows)).unwrap();
+    assert_eq!(done, Done { rows: 2, affected: 2 });
+    assert_eq!(rows, vec![vec![Some("ab".to_owned()), None]; 2]);
+    assert!(session.in_transaction());
+    let bind = b"\0s0\0\0\0\0\x02\0\0\0\x0217\0\0\0\x01x\0\0";
+    let execute = message(b'E', b"\0\0\0\0\0");
+    let expected = [message(b'B', bind), execute, message(b'S', b"")].concat();
+    assert_eq!(server.join().unwrap(), expected);
+}
+
+#[test]
+fn a_refused_statement_says_its_state_and_leaves_the_session_usable() {
+    let error = message(b'E', b"SERROR\0VERROR\0C40P01\0Mdeadlock detected\0\0");
+    let answers =
+        vec![[error, ready(b'E')].concat(), [message(b'C', b"ROLLBACK\0"), ready(b'I')].concat()];
+    let (mut session, server) = session(answers);
+    let error = session.query(b"UPDATE t", None).unwrap_err();
+    assert_eq!(error.expected(), Some("40P01"));
+    assert_eq!(error.to_string(), "the server says: ERROR: deadlock detected (SQLSTATE 40P01)");
+    assert!(session.in_transaction());
+    assert_eq!(session.query(b"ROLLBACK", None).unwrap(), Done::default());
+    assert!(!session.in_transaction());
+    server.join().unwrap();
+}
+
+#[test]
+fn a_server_that_ends_is_quoted() {
+    let error = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0");
+    let (mut session, server) = session(vec![error]);
+    let error = session.query(b"SELECT 1", None).unwrap_err();
+    assert_eq!(error.expected(), None);
+    assert!(error.to_string().contains("FATAL: terminating connection"), "{error}");
+    server.join().unwrap();
+    let error = session.query(b"SELECT 1", None).unwrap_err();
+    assert!(error.to_string().contains("the connection to the server was lost"), "{error}");
+}
+
+#[test]
+fn what_has_no_place_is_an_error() {
+    let (mut session, server) = session(vec![message(b'R', b"\0\0\0\0")]);
+    let error = session.query(b"SELECT 1", None).unwrap_err();
+    assert!(error.to_string().contains("a message `R`"), "{error}");
+    server.join().unwrap();
+}
+
+#[test]
+fn copy_sends_the_pieces_and_counts() {
+    let answers =
+        vec![message(b'G', b"\0\0\0"), [message(b'C', b"COPY 3\0"), ready(b'I')].concat()];
+    let (mut session, server) = session(answers);
+    let mut pieces = vec![b"3\n".to_vec(), b"1\n2\n".to_vec()];
+    let done = session.copy_in("COPY t", &mut |out| out.extend(pieces.pop().unwrap_or_default()));
+    assert_eq!(done.unwrap().affected, 3);
+    let expected = [
+        message(b'Q', b"COPY t\0"),
+        message(b'd', b"1\n2\n"),
+        message(b'd', b"3\n"),
+        message(b'c', b""),
+    ];
+    assert_eq!(server.join().unwrap(), expected.concat());
+}
+
+#[test]
+fn command_tags_end_in_their_count() {
+    for (tag, count) in
+        [("UPDATE 1", 1), ("INSERT 0 1", 1), ("SELECT 10001", 10_001), ("BEGIN", 0), ("", 0)]
+    {
+        let body = format!("{tag}\0");
+        assert_eq!(affected(&message(b'C', body.as_bytes())), count, "{tag}");
+    }
+}
