@@ -11,6 +11,7 @@
 //! [`matrix`], [`build::spec`], statistics, comparing and rendering are pure; only [`proc`],
 //! [`launch`] and the files whose names say so touch the world. ARCHITECTURE.md has the code map.
 
+pub mod bench;
 pub mod build;
 pub mod cli;
 pub mod cmd;
@@ -21,6 +22,7 @@ pub mod env;
 pub mod exit;
 pub mod facts;
 pub mod hash;
+pub mod host;
 pub mod interrupt;
 pub mod launch;
 pub mod matrix;
@@ -28,6 +30,7 @@ pub mod proc;
 pub mod progress;
 pub mod record;
 pub mod report;
+pub mod server;
 pub mod source;
 pub mod stats;
 pub mod toolchain;
