@@ -60,8 +60,7 @@ impl Tracker {
     /// # Errors
     /// When the kernel does not let this user read what the tree uses.
     pub fn new(root: u32) -> anyhow::Result<Self> {
-        let mut tracker =
-            Self { proc: PathBuf::from("/proc"), root, switches: BTreeMap::new() };
+        let mut tracker = Self { proc: PathBuf::from("/proc"), root, switches: BTreeMap::new() };
         tracker.read()?;
         Ok(tracker)
     }
@@ -93,9 +92,8 @@ impl Tracker {
         for attempt in 1.. {
             let tree = self.tree()?;
             let mut reading = Reading::default();
-            let complete = tree
-                .iter()
-                .all(|(pid, stat)| self.add(&mut reading, *pid, *stat).is_some());
+            let complete =
+                tree.iter().all(|(pid, stat)| self.add(&mut reading, *pid, *stat).is_some());
             // A process that ended meanwhile moved its account to its parent, which may have been
             // read before or after: only a tree that stood still gives the right sum.
             let same = || -> anyhow::Result<bool> {
@@ -319,7 +317,9 @@ mod tests {
             context_switches: 15,
         };
         let usage = later.since(&earlier);
-        assert!((usage.user_seconds - 0.3).abs() < 1e-9 && (usage.system_seconds - 0.1).abs() < 1e-9);
+        assert!(
+            (usage.user_seconds - 0.3).abs() < 1e-9 && (usage.system_seconds - 0.1).abs() < 1e-9
+        );
         assert_eq!((usage.read_kib, usage.written_kib, usage.context_switches), (2.0, 0.0, 5));
         assert_eq!(earlier.since(&later).user_seconds, 0.0);
     }

@@ -22,19 +22,11 @@ use crate::interrupt;
 use crate::launch::{self, Bind};
 use crate::proc::{Proc, own_file};
 use crate::progress::Task;
+use crate::source::Tree;
 
 /// Set to any value, this variable makes builds use their real folders although the kernel would
 /// allow a mount namespace: for trying the fallback.
 pub const NO_NAMESPACE: &str = "MATRIX_NO_NAMESPACE";
-
-/// A source tree that is ready to be built from.
-#[derive(Clone, Debug)]
-pub struct SourceTree {
-    /// Its folder.
-    pub path: PathBuf,
-    /// Seconds since 1970 of its newest file or of its commit: the build's clock.
-    pub epoch: u64,
-}
 
 /// How one build ended.
 #[derive(Debug)]
@@ -50,7 +42,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// Only what stops all of them: the user, or a disk that refuses the common folders.
-pub fn run(env: &Env, builds: &[(Spec, SourceTree)]) -> anyhow::Result<Vec<Ended>> {
+pub fn run(env: &Env, builds: &[(Spec, Tree)]) -> anyhow::Result<Vec<Ended>> {
     if builds.is_empty() {
         return Ok(Vec::new());
     }
@@ -140,7 +132,7 @@ fn namespaces_work(env: &Env) -> anyhow::Result<bool> {
 struct Making<'a> {
     env: &'a Env,
     spec: &'a Spec,
-    tree: &'a SourceTree,
+    tree: &'a Tree,
     tokens: &'a Tokens,
     namespaces: bool,
 }
@@ -175,7 +167,7 @@ impl Making<'_> {
             fs::remove_dir_all(&logs)?;
         }
         fs::create_dir_all(&logs)?;
-        let environment = recipe::environment(self.spec, &layout, self.tree.epoch);
+        let environment = recipe::environment(self.spec, &layout, self.tree.source_date_epoch);
         let steps = recipe::steps(self.spec, &layout)?;
         let (mut done, mut lines) = (Vec::new(), 0);
         for (index, step) in steps.iter().enumerate() {

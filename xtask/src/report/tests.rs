@@ -49,7 +49,11 @@ const WIDE: Style = Style { width: 160, colour: false };
 
 #[test]
 fn text() {
-    check(&records(), TableFormat::Text, WIDE, &expect![[r#"
+    check(
+        &records(),
+        TableFormat::Text,
+        WIDE,
+        &expect![[r#"
         Experiment `e`: QPS relative to the base `pg_o2.c`. An entry is `ratio [low, high] verdict`: QPS of the target / QPS of the base, the geometric mean over
           blocks, with its 95% interval; above 1 is faster. faster, slower: shown, and at least 3%; small: shown, but less than 3%; same: a difference of 3% is ruled
           out; undecided (+N): neither, about N more blocks would tell; n=1: one pair, so no interval and no verdict.
@@ -89,12 +93,17 @@ fn text() {
         pg_o3.c 1 faster, 1 slower, 1 small, 1 same, 1 undecided
         pg_os.c 1 faster, 1 slower, 1 small, 1 same, 1 failed
         pg_lto.c 1 n=1, 4 not measured
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn narrow_text_is_cut_into_tables() {
-    check(&records(), TableFormat::Text, Style { width: 78, ..WIDE }, &expect![[r#"
+    check(
+        &records(),
+        TableFormat::Text,
+        Style { width: 78, ..WIDE },
+        &expect![[r#"
         Experiment `e`: QPS relative to the base `pg_o2.c`. An entry is `ratio [low,
           high] verdict`: QPS of the target / QPS of the base, the geometric mean over
           blocks, with its 95% interval; above 1 is faster. faster, slower: shown, and
@@ -162,13 +171,18 @@ fn narrow_text_is_cut_into_tables() {
         pg_o3.c 1 faster, 1 slower, 1 small, 1 same, 1 undecided
         pg_os.c 1 faster, 1 slower, 1 small, 1 same, 1 failed
         pg_lto.c 1 n=1, 4 not measured
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn one_block_has_no_verdict() {
     let first: Vec<Record> = records().into_iter().filter(|record| record.block == 1).collect();
-    check(&first, TableFormat::Text, WIDE, &expect![[r#"
+    check(
+        &first,
+        TableFormat::Text,
+        WIDE,
+        &expect![[r#"
         Experiment `e`: QPS relative to the base `pg_o2.c`. An entry is `ratio [low, high] verdict`: QPS of the target / QPS of the base, the geometric mean over
           blocks, with its 95% interval; above 1 is faster. faster, slower: shown, and at least 3%; small: shown, but less than 3%; same: a difference of 3% is ruled
           out; undecided (+N): neither, about N more blocks would tell; n=1: one pair, so no interval and no verdict.
@@ -208,12 +222,17 @@ fn one_block_has_no_verdict() {
         pg_lto.c 1 n=1, 4 not measured
 
         warning: 1 block cannot tell a small difference from noise: measure 5 (`repeats = 5`), at least 3
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn tab_separated() {
-    check(&records()[..30], TableFormat::Tsv, WIDE, &expect![[r#"
+    check(
+        &records()[..30],
+        TableFormat::Tsv,
+        WIDE,
+        &expect![[r#"
         experiment	host	kind	group	name	threads	base	target	state	verdict	pairs	ratio	low	high	p	adjusted_p	more_blocks	base_qps	qps	failed_runs	reason	rows	min	max	avg	median
         e	h	microbenchmark	point-1	point-query	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0795609985885317	1.0312726672355232	1.1301103837044686	0.029927301839658776	0.05985460367931755	1	20978.148631373537	22647.191085024257	0						
         e	h	microbenchmark	point-1	point-query	1	pg_o2.c	pg_os.c	judged	slower	2	0.9257384995490489	0.9002139969734475	0.9519867191896173	0.018149341547385168	0.04839824412636045		20978.148631373537	19420.27983732467	0						
@@ -233,7 +252,8 @@ fn tab_separated() {
         e	h	group	range-1	range-1	1	pg_o2.c	pg_os.c	judged	same	2	0.9914347972845546	0.9659075624412736	1.0176366719630359	0.14914305157805835	0.33315761384454373						2/2	0.9845309830362798	0.9983870230627819	0.9914590030495309	0.9914590030495309
         e	h	group	writes	writes	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0114211939378634	0.6642453581805323	1.5400526611864767	0.7895367882044835	0.7895367882044835	20					1/1	1.0114211939378634	1.0114211939378634	1.0114211939378634	1.0114211939378634
         e	h	group	writes	writes	1	pg_o2.c	pg_os.c	not-measured													0/1				
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -242,7 +262,11 @@ fn json() {
         .into_iter()
         .filter(|r| r.microbenchmark == "random-points" && r.block < 3 && r.target != "pg_os.c")
         .collect();
-    check(&one, TableFormat::Json, WIDE, &expect![[r#"
+    check(
+        &one,
+        TableFormat::Json,
+        WIDE,
+        &expect![[r#"
         {
           "schema": 1,
           "experiment": "e",
@@ -367,7 +391,8 @@ fn json() {
             "other-boot": 0
           }
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -388,7 +388,8 @@ impl<'m> Generator<'_, 'm> {
 
     /// A condition as a table over one column.
     fn test<'c>(&self, condition: &'c Condition) -> Test<'c> {
-        let table = |count: usize, allowed: &dyn Fn(usize) -> bool| (0..count).map(allowed).collect();
+        let table =
+            |count: usize, allowed: &dyn Fn(usize) -> bool| (0..count).map(allowed).collect();
         let matrix = self.scope.matrix;
         let sources = matrix.sources.len();
         match condition {
