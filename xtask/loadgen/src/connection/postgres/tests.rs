@@ -25,17 +25,37 @@ fn session(answers: Vec<Vec<u8>>) -> (Postgres, std::thread::JoinHandle<Vec<u8>>
         }
         seen
     });
-    let session = Postgres {
+    let mut session = over(stream);
+    session.names.push("s0".to_owned());
+    (session, server)
+}
+
+fn over(stream: UnixStream) -> Postgres {
+    Postgres {
         stream,
         socket: String::new(),
         frames: Frames::default(),
         out: BytesMut::new(),
-        names: vec!["s0".to_owned()],
+        names: Vec::new(),
         status: IDLE,
-        process_id: 1,
-        secret_key: 2,
+        process_id: 0,
+        secret_key: 0,
+    }
+}
+
+/// Starts a session with a server that sends `answer`.
+fn start(answer: &[u8]) -> anyhow::Result<Postgres> {
+    let (stream, mut other) = UnixStream::pair().unwrap();
+    other.write_all(answer).unwrap();
+    let mut session = over(stream);
+    let server = Server {
+        protocol: catalog::protocol::WireProtocol::Postgres,
+        socket: String::new(),
+        user: "me".to_owned(),
+        database: "d".to_owned(),
     };
-    (session, server)
+    session.start(&server)?;
+    Ok(session)
 }
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -130,4 +150,26 @@ fn command_tags_end_in_their_count() {
         let body = format!("{tag}\0");
         assert_eq!(affected(&message(b'C', body.as_bytes())), count, "{tag}");
     }
+}
+
+#[test]
+fn a_trusting_server_gives_what_cancelling_needs() {
+    let welcome = message(b'R', b"\0\0\0\0");
+    let parameter = message(b'S', b"server_version\x0015.0\0");
+    let key = message(b'K', b"\0\0\0\x07\0\0\0\x09");
+    let session = start(&[welcome, parameter, key, ready(b'I')].concat()).unwrap();
+    assert_eq!((session.process_id, session.secret_key), (7, 9));
+    assert!(!session.in_transaction());
+}
+
+#[test]
+fn a_server_that_wants_a_password_is_refused_with_what_to_do() {
+    for (kind, rest) in [(3, b"".as_slice()), (5, b"salt"), (10, b"SCRAM-SHA-256\0\0")] {
+        let answer = message(b'R', &[[0, 0, 0, kind].as_slice(), rest].concat());
+        let error = start(&answer).err().unwrap().to_string();
+        assert!(error.contains("`me`") && error.contains("trust"), "{error}");
+    }
+    let error = message(b'E', b"SFATAL\0VFATAL\0C3D000\0Mdatabase \"d\" does not exist\0\0");
+    let error = start(&error).err().unwrap().to_string();
+    assert!(error.contains("database \"d\" does not exist"), "{error}");
 }
