@@ -69,7 +69,7 @@ impl Postgres {
         ready.arg("-q").arg("-h").arg(self.directory.path()).status().unwrap().success()
     }
 
-    /// A fast shutdown: sessions are ended.
+    /// A fast shutdown: connections are ended.
     fn interrupt(&self) {
         let pid = nix::unistd::Pid::from_raw(self.server.id().try_into().unwrap());
         // It may have ended already.
