@@ -94,7 +94,7 @@ fn experiment(
 
 /// The share of 95% intervals that cover the truth.
 fn coverage(seed: u64, noise: Noise, targets: usize, blocks: usize) -> f64 {
-    let trials = 6000 / targets;
+    let trials = 4000 / targets;
     let mut random = Random(seed);
     let mut effects = vec![0.0; targets + 1];
     effects[1] = -0.03;
@@ -164,7 +164,7 @@ fn signed_rank_intervals_cover_too() {
 }
 
 /// How many reports are simulated.
-const REPORTS: u32 = 1000;
+const REPORTS: u32 = 600;
 
 /// What a report of 3 targets x 14 microbenchmarks claims wrongly and rightly.
 struct Claims {
