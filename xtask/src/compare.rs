@@ -251,8 +251,9 @@ pub struct GroupCell {
     pub spread: Option<Spread>,
     /// How many rows have a ratio.
     pub rows: u32,
-    /// The geometric mean over the rows that have a pair in every block. Its interval is the
-    /// measurement's noise for exactly these microbenchmarks, not for others.
+    /// The geometric mean of the rows' ratios. Its interval is the measurement's noise for exactly
+    /// these microbenchmarks, not for others. Where pairs are missing, it is made from the rows and
+    /// blocks that keep the most pairs without a gap.
     pub geomean: CellResult,
     /// How many rows are in the geometric mean.
     pub geomean_rows: u32,
@@ -412,22 +413,19 @@ fn adjust(hosts: &mut [HostComparison], rule: &Rule) {
         cells.extend(host.rows.iter_mut().flat_map(|row| &mut row.cells).map(|c| &mut c.result));
         groups.extend(host.groups.iter_mut().flat_map(|g| &mut g.cells).map(|c| &mut c.geomean));
     }
-    let by: [(_, fn(&[f64]) -> Vec<f64>); 2] = [
-        (cells, crate::stats::multiple::benjamini_hochberg),
-        (groups, crate::stats::multiple::holm),
-    ];
-    for (results, method) in by {
-        let mut judged: Vec<&mut Judged> = results
-            .into_iter()
-            .filter_map(|result| match result {
-                CellResult::Judged(judged) => Some(judged),
-                _ => None,
-            })
-            .collect();
-        let p_values: Vec<f64> = judged.iter().map(|judged| judged.p).collect();
-        for (judged, adjusted) in judged.iter_mut().zip(method(&p_values)) {
-            judged.adjust(adjusted, rule);
-        }
+    adjust_by(crate::stats::multiple::benjamini_hochberg, cells, rule);
+    adjust_by(crate::stats::multiple::holm, groups, rule);
+}
+
+fn adjust_by(method: fn(&[f64]) -> Vec<f64>, results: Vec<&mut CellResult>, rule: &Rule) {
+    let judged = |result| match result {
+        &mut CellResult::Judged(ref mut judged) => Some(judged),
+        _ => None,
+    };
+    let mut judged: Vec<&mut Judged> = results.into_iter().filter_map(judged).collect();
+    let p_values: Vec<f64> = judged.iter().map(|judged| judged.p).collect();
+    for (judged, adjusted) in judged.iter_mut().zip(method(&p_values)) {
+        judged.adjust(adjusted, rule);
     }
 }
 

@@ -207,25 +207,39 @@ fn means_of_blocks(
         .collect()
 }
 
-/// When something is missing: the rows that have a pair in every block in which any row has one;
-/// this target alone. Gives the result and the number of rows.
+/// When something is missing: either all rows that have a pair, in the blocks where none of them
+/// lacks one, or all blocks that have a pair, with the rows that lack none; whichever keeps more
+/// pairs. This target alone. Gives the result and the number of rows.
 fn part_of_group(members: &[&Measured], target: usize) -> (Option<CellResult>, usize) {
-    let difference = |member: &Measured, block: usize| -> Option<f64> {
-        Some(member.targets[target][block]? - member.base[block]?)
-    };
-    let blocks: Vec<usize> = (0..members[0].base.len())
-        .filter(|block| members.iter().any(|member| difference(member, *block).is_some()))
-        .collect();
-    let complete: Vec<Vec<f64>> = members
+    let differences: Vec<Series> = members
         .iter()
-        .filter_map(|member| blocks.iter().map(|block| difference(member, *block)).collect())
+        .map(|member| {
+            let pair = |(y, base): (&Option<f64>, &Option<f64>)| Some((*y)? - (*base)?);
+            member.targets[target].iter().zip(&member.base).map(pair).collect()
+        })
+        .filter(|series: &Series| series.iter().any(Option::is_some))
         .collect();
-    if complete.is_empty() {
+    let blocks = 0..members[0].base.len();
+    let all_rows: Vec<usize> = blocks
+        .clone()
+        .filter(|block| differences.iter().all(|row| row[*block].is_some()))
+        .collect();
+    let all_blocks: Vec<usize> =
+        blocks.filter(|block| differences.iter().any(|row| row[*block].is_some())).collect();
+    let lacks_none = |row: &&Series| all_blocks.iter().all(|block| row[*block].is_some());
+    let complete: Vec<&Series> = differences.iter().filter(lacks_none).collect();
+    let (rows, blocks) = if complete.len() * all_blocks.len() > differences.len() * all_rows.len() {
+        (complete, all_blocks)
+    } else {
+        (differences.iter().collect(), all_rows)
+    };
+    if rows.is_empty() || blocks.is_empty() {
         return (None, 0);
     }
-    let in_block = |place| mean(&complete.iter().map(|d| d[place]).collect::<Vec<f64>>());
-    let means: Vec<f64> = (0..blocks.len()).map(in_block).collect();
-    (CellResult::of(&means, paired(&means)), complete.len())
+    let in_block =
+        |block: &usize| mean(&rows.iter().filter_map(|row| row[*block]).collect::<Vec<_>>());
+    let means: Vec<f64> = blocks.iter().map(in_block).collect();
+    (CellResult::of(&means, paired(&means)), rows.len())
 }
 
 /// The base's common trend over time, from the rows and boots with three blocks or more.

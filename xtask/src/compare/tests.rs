@@ -178,17 +178,31 @@ fn group_has_spread_and_geometric_mean() {
 }
 
 #[test]
-fn group_with_a_gap_uses_the_complete_rows() {
+fn group_with_a_gap_keeps_the_most_pairs() {
     let mut records = group_records();
-    records
-        .retain(|r| (r.target.as_str(), r.microbenchmark.as_str(), r.block) != ("t", "range-b", 2));
+    let lost =
+        |r: &Record, block| r.target == "t" && r.microbenchmark == "range-b" && r.block == block;
+    records.retain(|r| !lost(r, 2));
     records.push(failed("t", "range-b", 2, "no"));
-    let comparison = run(&records);
-    let [gap, whole] = comparison.hosts[0].groups[0].cells.as_slice() else { panic!("two cells") };
-    assert_eq!((gap.rows, gap.geomean_rows), (3, 2));
+    let groups = |records: &[Record]| run(records).hosts[0].groups[0].cells.clone();
+    let [gap, whole] = &groups(&records)[..] else { panic!("two cells") };
+    assert_eq!((gap.rows, gap.geomean_rows), (3, 3), "a block is dropped, not a row");
+    let geomean = gap.geomean.judged().expect("two blocks");
+    assert_eq!(geomean.estimate.pairs, 2);
+    near(geomean.ratio, (1.1_f64 * 1.2 * 1.6).powf(1.0 / 3.0) * (1.001_f64 * 1.003).sqrt());
+    assert_eq!((whole.rows, whole.geomean_rows), (3, 3));
+
+    records.retain(|r| !lost(r, 3));
+    let [gap, _] = &groups(&records)[..] else { panic!("two cells") };
+    assert_eq!((gap.rows, gap.geomean_rows), (3, 2), "a row is dropped, not two blocks");
     let geomean = gap.geomean.judged().expect("three blocks");
     near(geomean.ratio, (1.1_f64 * 1.2).sqrt() * (1.001_f64 * 1.002 * 1.003).powf(1.0 / 3.0));
-    assert_eq!((whole.rows, whole.geomean_rows), (3, 3));
+
+    records.retain(|r| r.target != "t" || lost(r, 2));
+    let cells = groups(&records);
+    let none = cells.iter().find(|cell| cell.target == "t").expect("failed, but shown");
+    assert_eq!((none.rows, none.geomean_rows, none.spread), (0, 0, None));
+    assert_eq!(none.geomean, CellResult::NotMeasured);
 }
 
 #[test]

@@ -279,7 +279,7 @@ mod tests {
         fs::write(&path, text).expect("written");
 
         let (read, damage) = store.read_all("e").expect("readable");
-        assert_eq!(read, [first.clone()]);
+        assert_eq!(read, std::slice::from_ref(&first));
         assert_eq!((damage.len(), damage[0].line), (1, 2));
         assert!(damage[0].what.contains("unfinished"), "{}", damage[0]);
 

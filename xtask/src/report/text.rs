@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use super::Style;
 use super::table::{Align, Cell, Part, Table, TableRow, Tone};
 
+/// The widest lines of running text, for the eye's sake.
+const READABLE: usize = 100;
 /// Between columns.
 const GAP: &str = "  ";
 
@@ -130,6 +132,7 @@ fn coloured(cell: &Cell) -> String {
 /// Breaks text at spaces; later lines are indented by the width of `lead`, two at least.
 fn paragraph(lead: &str, text: &str, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let indent = " ".repeat(if lead.is_empty() { 2 } else { lead.chars().count() });
+    let width = width.min(READABLE);
     let mut line = lead.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {

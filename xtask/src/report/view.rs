@@ -18,13 +18,13 @@ pub enum View {
 
 /// The text report: what it is, per host the tables of each view, verdicts and warnings.
 pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
-    let mut parts = vec![Part::Text(explanation(comparison))];
+    let mut parts = vec![Part::List(explanation(comparison))];
     for host in &comparison.hosts {
         parts.push(Part::Text(host_line(comparison, host)));
         for view in views {
             match view {
-                View::Full => parts.push(Part::Table(full(comparison, host))),
-                View::Groups => parts.push(Part::Table(groups(comparison, host))),
+                View::Full => parts.push(Part::Table(full(&comparison.base, host))),
+                View::Groups => parts.push(Part::Table(groups(host))),
             }
         }
         let verdicts = verdicts(host);
@@ -40,18 +40,24 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
     parts
 }
 
-fn explanation(comparison: &Comparison) -> String {
+fn explanation(comparison: &Comparison) -> Vec<String> {
     let delta = comparison.rule.delta * 100.0;
-    format!(
-        "Experiment `{}`: QPS relative to the base `{}`. An entry is `ratio [low, high] verdict`: \
-         QPS of the target / QPS of the base, the geometric mean over blocks, with its {:.0}% \
-         interval; above 1 is faster. faster, slower: shown, and at least {delta}%; small: shown, \
-         but less than {delta}%; same: a difference of {delta}% is ruled out; undecided (+N): \
-         neither, about N more blocks would tell; n=1: one pair, so no interval and no verdict.",
-        comparison.experiment,
-        comparison.base,
-        comparison.level * 100.0,
-    )
+    vec![
+        format!(
+            "Experiment `{}`: QPS of each target relative to the base `{}`; above 1 is faster.",
+            comparison.experiment, comparison.base
+        ),
+        format!(
+            "An entry is `ratio [low, high] verdict`: the geometric mean over blocks of QPS of the \
+             target / QPS of the base, its {:.0}% interval, and what may be claimed:",
+            comparison.level * 100.0
+        ),
+        format!("- faster, slower: a difference is shown, and it is {delta}% or more"),
+        format!("- small: a difference is shown, and it is less than {delta}%"),
+        format!("- same: no difference is shown, and one of {delta}% is ruled out"),
+        "- undecided (+N): neither; about N more blocks would tell".to_owned(),
+        "- n=1: one pair only, so no interval and no verdict".to_owned(),
+    ]
 }
 
 fn host_line(comparison: &Comparison, host: &HostComparison) -> String {
@@ -63,7 +69,9 @@ fn host_line(comparison: &Comparison, host: &HostComparison) -> String {
         count => format!("; the variance of {count} entries is pooled over targets"),
     };
     let drift = host.drift.map_or_else(String::new, |drift| {
-        format!("; drift of the base {:+.1}% per hour", drift.percent_per_hour)
+        // Rounded first: `-0.0` is no number for people.
+        let tenths = (drift.percent_per_hour * 10.0).round() / 10.0 + 0.0;
+        format!("; drift of the base {tenths:+.1}% per hour")
     });
     format!(
         "Host `{}`, base `{}`, {} {noun}{pooled}{drift}",
@@ -72,7 +80,7 @@ fn host_line(comparison: &Comparison, host: &HostComparison) -> String {
 }
 
 /// Rows: microbenchmarks by group. Columns: the base's QPS, then the targets.
-fn full(comparison: &Comparison, host: &HostComparison) -> Table {
+fn full(base: &str, host: &HostComparison) -> Table {
     let several = host.rows.iter().any(|row| row.threads != host.rows[0].threads);
     let mut table = Table {
         columns: vec![Column::left("microbenchmark"), Column::right("base QPS")],
@@ -89,7 +97,7 @@ fn full(comparison: &Comparison, host: &HostComparison) -> Table {
         let threads = if several { format!(" x{}", row.threads) } else { String::new() };
         let mut cells = vec![
             Cell::plain(format!("  {}{threads}", row.microbenchmark)),
-            base_cell(&mut table, row, &comparison.base),
+            base_cell(&mut table, row, base),
         ];
         for cell in &row.cells {
             let shown = entry(&mut table, &cell.result);
@@ -167,7 +175,7 @@ fn in_blocks(blocks: impl Iterator<Item = u32>) -> String {
 }
 
 /// Rows: groups and targets.
-fn groups(_: &Comparison, host: &HostComparison) -> Table {
+fn groups(host: &HostComparison) -> Table {
     let mut table = Table {
         columns: vec![
             Column::left("group"),
@@ -199,18 +207,23 @@ fn groups(_: &Comparison, host: &HostComparison) -> Table {
                 ),
                 None => cells.extend((0..4).map(|_| Cell::plain("-"))),
             }
-            cells.push(geomean(&mut table, cell));
+            cells.push(geomean(&mut table, cell, host.blocks));
             table.rows.push(TableRow::Cells(cells));
         }
     }
     table
 }
 
-fn geomean(table: &mut Table, cell: &GroupCell) -> Cell {
+fn geomean(table: &mut Table, cell: &GroupCell, blocks: u32) -> Cell {
     let mut shown = entry(table, &cell.geomean);
-    if cell.geomean_rows != cell.rows {
+    let used = match &cell.geomean {
+        CellResult::Judged(judged) => judged.estimate.pairs,
+        CellResult::Single { .. } => 1,
+        _ => return shown,
+    };
+    if cell.geomean_rows < cell.rows || used < blocks {
         let mark = table.footnote(format!(
-            "over {} of {} rows: the others lack a pair in some block",
+            "over {} of {} rows in {used} of {blocks} blocks: the others lack a pair",
             cell.geomean_rows, cell.rows
         ));
         shown.text = format!("{} {mark}", shown.text);
@@ -220,7 +233,6 @@ fn geomean(table: &mut Table, cell: &GroupCell) -> Cell {
 
 /// One line per target: how many microbenchmarks got which word.
 fn verdicts(host: &HostComparison) -> Vec<String> {
-    let widest = host.targets.iter().map(|target| target.chars().count()).max().unwrap_or(0);
     host.targets
         .iter()
         .enumerate()
@@ -236,7 +248,7 @@ fn verdicts(host: &HostComparison) -> Vec<String> {
                         format!("{count} {}", if *word == "-" { "not measured" } else { word })
                     })
                     .collect();
-            format!("{target:widest$}  {}", counts.join(", "))
+            format!("{target}: {}", counts.join(", "))
         })
         .collect()
 }

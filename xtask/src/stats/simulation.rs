@@ -47,6 +47,8 @@ enum Noise {
     Outliers,
     /// Student's t with three degrees of freedom, scaled by 1%.
     HeavyTails,
+    /// As `Normal`, the base three times as much.
+    NoisyBase,
 }
 
 /// Block by block, every side once in shuffled order: ln(QPS) of side s in block j. Side 0 is the
@@ -57,11 +59,11 @@ fn experiment(
     effects: &[f64],
     blocks: usize,
 ) -> Vec<Vec<Option<f64>>> {
-    let mut sides = vec![vec![None; blocks]; effects.len()];
+    let mut sides = vec![Vec::with_capacity(blocks); effects.len()];
     let mut order: Vec<usize> = (0..effects.len()).collect();
     let runs = (blocks * effects.len()) as f64;
     let (mut run, mut walk) = (0.0, 0.0);
-    for block in 0..blocks {
+    for _ in 0..blocks {
         random.shuffle(&mut order);
         for side in &order {
             let disturbance = 0.01 * random.normal()
@@ -73,6 +75,9 @@ fn experiment(
                     }
                     Noise::Outliers if random.uniform() < 0.1 => -0.05,
                     Noise::Outliers => 0.0,
+                    // Variances add up: 1 + 8 = 3².
+                    Noise::NoisyBase if *side == 0 => 0.01 * 8.0_f64.sqrt() * random.normal(),
+                    Noise::NoisyBase => 0.0,
                     Noise::HeavyTails => {
                         // The normal above over the root of chi-squared(3)/3 would do as well; a
                         // fresh draw keeps the two parts apart.
@@ -80,7 +85,7 @@ fn experiment(
                         0.01 * random.normal() / (chi / 3.0).sqrt()
                     }
                 };
-            sides[*side][block] = Some(9.0 + effects[*side] + disturbance);
+            sides[*side].push(Some(9.0 + effects[*side] + disturbance));
             run += 1.0;
         }
     }
@@ -89,7 +94,7 @@ fn experiment(
 
 /// The share of 95% intervals that cover the truth.
 fn coverage(seed: u64, noise: Noise, targets: usize, blocks: usize) -> f64 {
-    let trials = 6000 / targets;
+    let trials = 4000 / targets;
     let mut random = Random(seed);
     let mut effects = vec![0.0; targets + 1];
     effects[1] = -0.03;
@@ -131,6 +136,16 @@ fn outliers_and_heavy_tails_do_not_narrow_intervals() {
     }
 }
 
+/// Pooling would be wrong here; the check of the variances' ratio mostly refuses it. Without the
+/// check these intervals cover the truth in 81% of cases.
+#[test]
+fn unequal_noise_is_mostly_not_pooled() {
+    for blocks in [3, 4] {
+        let share = coverage(13, Noise::NoisyBase, 5, blocks);
+        assert!((0.90..=0.97).contains(&share), "{blocks} blocks: {share}");
+    }
+}
+
 #[test]
 fn signed_rank_intervals_cover_too() {
     let mut random = Random(10);
@@ -149,7 +164,7 @@ fn signed_rank_intervals_cover_too() {
 }
 
 /// How many reports are simulated.
-const REPORTS: u32 = 1000;
+const REPORTS: u32 = 600;
 
 /// What a report of 3 targets x 14 microbenchmarks claims wrongly and rightly.
 struct Claims {
