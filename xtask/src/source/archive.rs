@@ -136,7 +136,6 @@ impl Unpacker<'_> {
             }
             self.entry(&mut entry).with_context(|| format!("the entry `{name}` is refused"))?;
         }
-        drop(archive);
         // Only at the very end does a decompressor compare its checksum.
         std::io::copy(stream, &mut std::io::sink())
             .context("the archive is broken or cut short")?;
