@@ -1,8 +1,8 @@
 //! Sources: what determines a source tree ([`facts`]) and the tree itself ([`ensure`]).
 //!
 //! Archives lie in `work/downloads/<sha256>`, git repositories in `work/downloads/git-<revision>`,
-//! unpacked and patched trees in `work/trees/<name>-<digest>` with a stamp beside them. Each is made
-//! in `work/staging` and renamed into place; a lock keeps a second call of the tool away meanwhile.
+//! unpacked and patched trees in `work/trees/<name>-<digest>` with a stamp beside them. Each is
+//! made in `work/staging` and renamed into place; a lock keeps a second call of the tool away.
 //!
 //! A tree is meant to be mounted read-only. Its files keep plain modes (0644, 0755), because build
 //! systems copy modes into what they install; an edit is found by the tree's hash instead, which is

@@ -1,5 +1,5 @@
-//! Unpacks tar archives (plain, gzip, bzip2, xz) that nobody has to trust: what could touch anything
-//! outside of the new folder is refused by name, and nothing is written through a link.
+//! Unpacks tar archives (plain, gzip, bzip2, xz) that nobody has to trust: what could touch
+//! anything outside of the new folder is refused by name, and nothing is written through a link.
 
 use std::ffi::OsString;
 use std::io::{Read, Write as _};

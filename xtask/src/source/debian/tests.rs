@@ -8,7 +8,7 @@ fn one_line_entries() {
     let text = "\
 # a comment
 deb http://deb.example.org/debian bookworm main contrib # why
-  deb-src [ arch=amd64 signed-by=/k.gpg trusted=yes ]  http://deb.example.org/debian bookworm-updates main
+  deb-src [ arch=amd64 signed-by=/k.gpg trusted=yes ]  http://b.example.org/ bookworm-updates main
 deb [arch=amd64] https://vendor.example.org/apt cloud-sdk-bookworm main
 deb http://deb.example.org/security bookworm/updates main
 deb cdrom:
@@ -17,8 +17,7 @@ deb cdrom:
         lines_of(text, Some("bookworm")),
         [
             "deb-src http://deb.example.org/debian bookworm main contrib\n",
-            "deb-src [signed-by=/k.gpg trusted=yes] http://deb.example.org/debian \
-             bookworm-updates main\n",
+            "deb-src [signed-by=/k.gpg trusted=yes] http://b.example.org/ bookworm-updates main\n",
             "deb-src http://deb.example.org/security bookworm/updates main\n",
         ]
     );
