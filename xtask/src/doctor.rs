@@ -182,8 +182,11 @@ fn as_root(probe: &Probe, command: &str) -> String {
 pub fn evaluate(needs: &Needs, probe: &Probe) -> Vec<Finding> {
     let mut findings = vec![match probe.path("cargo") {
         Some(path) => Finding::ok("cargo", path),
-        None => Finding::missing("cargo", "not found; the load driver is built with it")
-            .install(probe, "cargo"),
+        // What distributions package is too old more often than not.
+        None => Finding::missing(
+            "cargo",
+            "not found; the load driver is built with it (install Rust with `rustup`)",
+        ),
     }];
     for name in &needs.toolchains {
         findings.push(compiler(name, probe));

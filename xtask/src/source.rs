@@ -1,8 +1,8 @@
 //! Sources: what determines a source tree ([`facts`]) and the tree itself ([`ensure`]).
 //!
 //! Archives lie in `work/downloads/<sha256>`, git repositories in `work/downloads/git-<revision>`,
-//! unpacked and patched trees in `work/trees/<name>-<digest>` with a stamp beside them. Each is made
-//! in `work/staging` and renamed into place; a lock keeps a second call of the tool away meanwhile.
+//! unpacked and patched trees in `work/trees/<name>-<digest>` with a stamp beside them. Each is
+//! made in `work/staging` and renamed into place; a lock keeps a second call of the tool away.
 //!
 //! A tree is meant to be mounted read-only. Its files keep plain modes (0644, 0755), because build
 //! systems copy modes into what they install; an edit is found by the tree's hash instead, which is
@@ -24,6 +24,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use crate::env::Env;
+use crate::exit::{Code, coded};
 use crate::facts::{SourceFacts, Unavailable};
 use crate::hash::Digest;
 use crate::interrupt;
@@ -101,7 +102,8 @@ fn ensure_inner(env: &Env, source: &Source) -> anyhow::Result<Tree> {
     if let SourceKind::Prefix { path } = &source.kind {
         bail!("{} is an installed server: it has no source tree", path.display());
     }
-    let facts = facts(env, source).map_err(|error| anyhow::anyhow!("{error}"))?;
+    // Without a download all that can be wrong are the patches, which are the user's input.
+    let facts = facts(env, source).map_err(|error| coded(Code::Input, error))?;
     let name = format!("{}-{}", source.name, facts.digest.short());
     let path = env.trees().join(&name);
     let stamp_path = env.trees().join(format!("{name}.json"));

@@ -7,17 +7,22 @@ use crate::doctor::probe::Probe;
 use crate::doctor::{self, Needs, State, render};
 use crate::env::Env;
 use crate::exit::Code;
+use crate::interrupt;
 
-/// Prints the findings; with `--install` installs what is missing first.
+/// Prints the findings; with `--install` installs what is missing first. What cannot be installed is
+/// told and stays among the findings.
 ///
 /// # Errors
-/// When packages cannot be installed or the output cannot be written.
+/// When the user stops it or the output cannot be written.
 pub fn run(args: &DoctorArgs, env: &Env, needs: &Needs) -> anyhow::Result<Code> {
     let mut probe = Probe::take(env, needs);
     let mut findings = doctor::evaluate(needs, &probe);
     let packages = doctor::missing_packages(&findings);
     if args.install && !packages.is_empty() {
-        doctor::install(env, &probe, &packages)?;
+        if let Err(error) = doctor::install(env, &probe, &packages) {
+            interrupt::check()?;
+            env.reporter.warn(format!("{error:#}"));
+        }
         probe = Probe::take(env, needs);
         findings = doctor::evaluate(needs, &probe);
     }

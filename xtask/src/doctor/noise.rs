@@ -1,5 +1,5 @@
-//! What makes numbers noisy: settings of the kernel and the machine. Findings here are warnings, and
-//! `--install` never changes these settings: they are the owner's decision.
+//! What makes numbers noisy: settings of the kernel and the machine. Findings here are warnings,
+//! and `--install` never changes these settings: they are the owner's decision.
 
 use super::probe::{Kernel, Probe};
 use super::{Finding, as_root};
@@ -104,8 +104,8 @@ fn numa(kernel: &Kernel) -> Finding {
     }
 }
 
-/// Off is the problem: a difference may then be that of one memory layout. On, each start of a server
-/// gets another layout, and the blocks average over them.
+/// Off is the problem: a difference may then be that of one memory layout. On, each start of a
+/// server gets another layout, and the blocks average over them.
 fn aslr(kernel: &Kernel, probe: &Probe) -> Finding {
     let check = "ASLR";
     match kernel.randomize_va_space {

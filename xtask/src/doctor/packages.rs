@@ -7,6 +7,7 @@ use fs_err as fs;
 use super::probe::{Probe, find};
 use crate::env::Env;
 use crate::exit::{Code, coded};
+use crate::interrupt;
 use crate::proc::Proc;
 
 /// A system's package manager.
@@ -51,7 +52,7 @@ impl Manager {
             _ => (thing, None),
         };
         let compiler = match (family, self, major) {
-            ("gcc" | "clang", _, None) | ("cargo", ..) => family.to_owned(),
+            ("gcc" | "clang", _, None) => family.to_owned(),
             ("gcc" | "clang", Self::Apt, Some(major)) => format!("{family}-{major}"),
             ("gcc" | "clang", Self::Zypper, Some(major)) => format!("{family}{major}"),
             ("clang", Self::Apk | Self::Dnf, Some(major)) => format!("clang{major}"),
@@ -64,21 +65,20 @@ impl Manager {
             _ => return Vec::new(),
         };
         let mut all = vec![compiler];
-        if family != "cargo" {
-            // Without them a compiler makes objects but no programs.
-            match self {
-                Self::Apt => all.push("libc6-dev".to_owned()),
-                Self::Dnf | Self::Zypper => all.push("glibc-devel".to_owned()),
-                Self::Apk => all.push("musl-dev".to_owned()),
-                Self::Pacman => {}
-            }
+        // Without them a compiler makes objects but no programs.
+        match self {
+            Self::Apt => all.push("libc6-dev".to_owned()),
+            Self::Dnf | Self::Zypper => all.push("glibc-devel".to_owned()),
+            Self::Apk => all.push("musl-dev".to_owned()),
+            Self::Pacman => {}
         }
         all
     }
 
     fn words(self) -> &'static [&'static str] {
         match self {
-            Self::Apt => &["install", "-y", "--no-install-recommends"],
+            // What is there already stays as it is: another compiler makes other builds.
+            Self::Apt => &["install", "-y", "--no-install-recommends", "--no-upgrade"],
             Self::Dnf => &["install", "-y"],
             Self::Zypper => &["--non-interactive", "install"],
             Self::Pacman => &["-S", "--needed", "--noconfirm"],
@@ -112,12 +112,27 @@ impl Manager {
                 env.reporter.warn(format!("{error:#}"));
             }
         }
-        task.state(format!("installing {}", packages.join(" ")));
-        self.proc(probe, self.words())
-            .args(packages)
-            .log(env.logs().join("doctor-install.log"))
-            .run()?;
-        task.finish(format!("installed {}", packages.join(" ")));
+        let install = |packages: &[String]| {
+            task.state(format!("installing {}", packages.join(" ")));
+            let log = env.logs().join("doctor-install.log");
+            self.proc(probe, self.words()).args(packages).log(log).run()
+        };
+        let Err(error) = install(packages) else {
+            task.finish(format!("installed {}", packages.join(" ")));
+            return Ok(());
+        };
+        // One name that this system does not have must not keep the others away.
+        let mut failed = Vec::new();
+        for package in packages {
+            interrupt::check()?;
+            if packages.len() > 1 && install(std::slice::from_ref(package)).is_err() {
+                failed.push(package.as_str());
+            }
+        }
+        if packages.len() == 1 || failed.len() == packages.len() {
+            return Err(error);
+        }
+        task.finish(format!("installed all but {}", failed.join(" ")));
         Ok(())
     }
 
@@ -144,7 +159,7 @@ mod tests {
         let line = |manager: Manager, thing: &str| manager.line(&manager.packages(thing));
         assert_eq!(
             line(Manager::Apt, "gcc-12"),
-            "apt-get install -y --no-install-recommends gcc-12 libc6-dev"
+            "apt-get install -y --no-install-recommends --no-upgrade gcc-12 libc6-dev"
         );
         assert_eq!(line(Manager::Dnf, "clang"), "dnf install -y clang glibc-devel");
         assert_eq!(

@@ -82,7 +82,7 @@ impl Probe {
     pub fn take(env: &Env, needs: &Needs) -> Self {
         let root = nix::unistd::Uid::effective().is_root();
         let programs = needs.programs().into_iter().filter_map(|name| {
-            let path = if name == "cargo" { which::which(name).ok() } else { find(name) };
+            let path = if name == "cargo" { cargo() } else { find(name) };
             Some((name.to_owned(), path?.display().to_string()))
         });
         let compilers = needs.toolchains.iter().filter_map(|name| {
@@ -151,6 +151,11 @@ impl Kernel {
 /// A program on the search path that processes of this tool get.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     which::which_in(name, Some(PATH), "/").ok()
+}
+
+/// The cargo that runs this tool, else the one on the caller's path.
+fn cargo() -> Option<PathBuf> {
+    std::env::var_os("CARGO").map(PathBuf::from).or_else(|| which::which("cargo").ok())
 }
 
 /// Makes a small program; the compiler's first line of `--version` if that works.

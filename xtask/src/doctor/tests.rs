@@ -143,7 +143,7 @@ fn what_is_missing_names_the_package() {
     );
     let make = finding(&needs, &probe, "make");
     assert_eq!(make.reason, "not found; every recipe runs it");
-    let line = "apt-get install -y --no-install-recommends make";
+    let line = "apt-get install -y --no-install-recommends --no-upgrade make";
     assert_eq!(make.mend.as_deref(), Some(line));
     probe.root = false;
     let make = finding(&needs, &probe, "make");

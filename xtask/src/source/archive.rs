@@ -1,5 +1,5 @@
-//! Unpacks tar archives (plain, gzip, bzip2, xz) that nobody has to trust: what could touch anything
-//! outside of the new folder is refused by name, and nothing is written through a link.
+//! Unpacks tar archives (plain, gzip, bzip2, xz) that nobody has to trust: what could touch
+//! anything outside of the new folder is refused by name, and nothing is written through a link.
 
 use std::ffi::OsString;
 use std::io::{Read, Write as _};
@@ -136,7 +136,6 @@ impl Unpacker<'_> {
             }
             self.entry(&mut entry).with_context(|| format!("the entry `{name}` is refused"))?;
         }
-        drop(archive);
         // Only at the very end does a decompressor compare its checksum.
         std::io::copy(stream, &mut std::io::sink())
             .context("the archive is broken or cut short")?;

@@ -1,6 +1,6 @@
-//! `debian:PACKAGE=VERSION`: the system's own `apt-get source --download-only`, with lists, caches and
-//! `deb-src` entries of our own below `work/apt`. Nothing of the system is changed or installed; its
-//! proxy and login settings (`apt.conf.d`, `auth.conf.d`) stay in force.
+//! `debian:PACKAGE=VERSION`: the system's own `apt-get source --download-only`, with lists, caches
+//! and `deb-src` entries of our own below `work/apt`. Nothing of the system is changed or installed;
+//! its proxy and login settings (`apt.conf.d`, `auth.conf.d`) stay in force.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,19 @@ pub(super) fn get(
     into: &Path,
     sha256: Digest,
 ) -> anyhow::Result<PathBuf> {
-    let apt = Apt::new(&env.work.join("apt"), Path::new("/etc"))?;
+    let files = download(env, task, Path::new("/etc"), &format!("{package}={version}"), into)?;
+    pick(&files, sha256)
+}
+
+/// Downloads all files of a source package into a new folder, with the lists below `etc`.
+fn download(
+    env: &Env,
+    task: &Task,
+    etc: &Path,
+    wanted: &str,
+    into: &Path,
+) -> anyhow::Result<PathBuf> {
+    let apt = Apt::new(&env.work.join("apt"), etc)?;
     let _lock = lock(env, &apt.dir.join("lock"))?;
     apt.write_config()?;
     let (update_log, source_log) = (into.join("update.log"), into.join("source.log"));
@@ -40,16 +52,18 @@ pub(super) fn get(
     apt.run(task, &["update"], &update_log, &apt.dir.join("lists"))?;
     let files = into.join("files");
     fs::create_dir(&files)?;
-    let wanted = format!("{package}={version}");
-    let args = ["source", "--download-only", "--only-source", &wanted];
+    let args = ["source", "--download-only", "--only-source", wanted];
     if !apt.run_in(task, &args, &source_log, &files)? {
-        let mut reason = last_line(&source_log).unwrap_or_else(|| "apt-get source failed".into());
-        if let Some(line) = first_error(&update_log) {
+        let mut reason = complaints(&source_log).join("; ");
+        if reason.is_empty() {
+            reason = last_line(&source_log).unwrap_or_else(|| "apt-get source failed".into());
+        }
+        if let Some(line) = complaints(&update_log).first() {
             reason.push_str(&format!(" (and apt-get update said: {line})"));
         }
         bail!("{reason}");
     }
-    pick(&files, sha256)
+    Ok(files)
 }
 
 /// The file with the hash.
@@ -289,12 +303,13 @@ fn stanzas_of(text: &str, codename: Option<&str>) -> Vec<String> {
     found
 }
 
-/// The first complaint in the log of an update.
-fn first_error(log: &Path) -> Option<String> {
-    let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
+/// What apt complains about in a log, without the lines on progress.
+fn complaints(log: &Path) -> Vec<String> {
+    let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
     text.lines()
-        .find(|line| line.starts_with("E: ") || line.starts_with("W: Failed"))
+        .filter(|line| line.starts_with("E: ") || line.starts_with("W: "))
         .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]

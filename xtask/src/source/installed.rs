@@ -69,7 +69,7 @@ fn servers(engine: Engine) -> [&'static str; 2] {
 }
 
 /// Programs besides the server whose bytes matter for a run: what makes the data directory.
-fn helpers(engine: Engine) -> &'static [&'static str] {
+fn companions(engine: Engine) -> &'static [&'static str] {
     match engine {
         Engine::Postgres => &["initdb", "pg_ctl"],
         Engine::Mysql => &[],
@@ -79,7 +79,7 @@ fn helpers(engine: Engine) -> &'static [&'static str] {
 
 fn known(env: &Env, engine: Engine, prefix: &Path, server: &Path) -> anyhow::Result<SourceFacts> {
     let mut paths = vec![server.to_owned()];
-    for name in helpers(engine) {
+    for name in companions(engine) {
         let mut all = FOLDERS.iter().chain(&["scripts"]).map(|dir| prefix.join(dir).join(name));
         paths.extend(all.find(|path| path.is_file()));
     }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::*;
-use crate::exit::{Code, code_of};
+use crate::exit::code_of;
 use crate::matrix::model::{Engine, Options, Origin};
 use crate::proc::Proc;
 use crate::progress::Reporter;
@@ -213,6 +213,7 @@ fn badly_named_patches_are_errors() {
     let reason = |source: &Source| facts(&world.env, source).expect_err("an error").reason;
     let path = world.write("patches/postgres/s1/fix.patch", PATCH);
     assert!(reason(&source).contains("`NNN-name.patch` is needed"), "{}", reason(&source));
+    assert_eq!(code_of(&ensure(&world.env, &source).expect_err("an error")), Code::Input);
     std::fs::remove_file(path).expect("removed");
     world.write("patches/postgres/s1/002-b.patch", PATCH);
     let twin = world.write("patches/postgres/s1/002-a.patch", PATCH);

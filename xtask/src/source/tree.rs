@@ -1,4 +1,4 @@
-//! The content of a source tree as one value: what is in it, its hash, and whether links stay inside.
+//! The content of a source tree as one value: what is in it, its hash, whether links stay inside.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

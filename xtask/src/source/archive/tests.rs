@@ -148,7 +148,7 @@ fn evil_links_are_refused() {
     refused(&[other(b'2', "p/l", "/etc/passwd")], "`l` to `/etc/passwd` is absolute");
     refused(&[other(b'2', "p/l", "../other")], "leads out of the tree");
     refused(&[other(b'2', "p/l", "."), file("p/l/a", "x")], "it leads through the link `l`");
-    refused(&[other(b'2', "p/l", "/tmp"), file("p/l", "x")], "its name is there already");
+    refused(&[other(b'2', "p/l", "/etc"), file("p/l", "x")], "its name is there already");
     // The link is harmless when it comes and escapes by one that comes later.
     refused(&[other(b'2', "p/a", "d/b/.."), other(b'2', "p/d/b", "..")], "leads out of the tree");
     refused(&[other(b'1', "p/h", "/etc/passwd")], "its path is absolute");
@@ -184,7 +184,9 @@ fn paths() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512, failure_persistence: None, ..Default::default()
+    })]
 
     /// Whatever an archive says: nothing appears outside of the tree, and in a tree that is
     /// accepted every link leads to a place inside, as the kernel sees it.
@@ -203,8 +205,8 @@ proptest! {
             })
             .collect();
         let (dir, result) = try_unpack(&tar(&entries), &Limits::default());
-        let mut names: Vec<_> =
-            std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         prop_assert_eq!(names, ["archive", "tree"]);
         if result.is_ok() {
