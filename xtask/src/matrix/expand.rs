@@ -191,12 +191,9 @@ impl<'m> Expansion<'m> {
             recipe: recipe.to_owned(),
             source: spec.source.name.clone(),
             source_facts: spec.source_facts.clone(),
-            toolchain: spec
-                .toolchain
-                .as_ref()
-                .map(|toolchain| {
-                    (toolchain.name.clone(), toolchain.version.clone(), toolchain.digest)
-                }),
+            toolchain: spec.toolchain.as_ref().map(|toolchain| {
+                (toolchain.name.clone(), toolchain.version.clone(), toolchain.digest)
+            }),
             options: spec.options.clone(),
         }
     }
@@ -353,9 +350,9 @@ impl<'m> Expansion<'m> {
             Some(first) => place(first),
             None => (format!("source {}", source.name), &source.span),
         };
-        let message =
-            format!("`{first}` and `{second}` give `{}` different values", conflict.key);
-        let help = format!("build `{}` has both; exclude it, or give the settings", self.name(cell));
+        let message = format!("`{first}` and `{second}` give `{}` different values", conflict.key);
+        let help =
+            format!("build `{}` has both; exclude it, or give the settings", self.name(cell));
         Diagnostic::at(span, message)
             .also(also, "the other one")
             .help(format!("{help} variables of their own"))
@@ -388,8 +385,12 @@ impl<'m> Expansion<'m> {
         let axes = self.scope.matrix.axes.iter().zip(one.iter().zip(&two));
         let differing: Vec<_> = axes.filter(|(_, (x, y))| x != y).collect();
         let words = |settings: &[(String, String)]| {
-            let shown = settings.iter().filter(|s| differing.iter().any(|(axis, _)| axis.name == s.0));
-            shown.map(|(axis, setting)| format!("{axis} = {setting}")).collect::<Vec<_>>().join(", ")
+            let shown =
+                settings.iter().filter(|s| differing.iter().any(|(axis, _)| axis.name == s.0));
+            shown
+                .map(|(axis, setting)| format!("{axis} = {setting}"))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let Some((axis, (_, setting))) = differing.first() else {
             let spans = [a, b].map(|cell| &self.scope.source(self.cells.get(cell)).span);
@@ -412,7 +413,8 @@ impl<'m> Expansion<'m> {
                 names.push(format!("{}.{config}", self.name(cell)));
             }
         }
-        self.base = (0..self.targets.len()).find(|target| names.contains(&self.target_name(*target)));
+        self.base =
+            (0..self.targets.len()).find(|target| names.contains(&self.target_name(*target)));
         if self.base.is_none() {
             let message = format!("base `{base}` is not a target of this experiment");
             // Near names among the first thousands are help enough.
@@ -533,7 +535,8 @@ fn availability(scope: &Scope<'_>, cells: &Rows) -> (Vec<u32>, Vec<String>) {
     let unavailable = cells.iter().map(|row| {
         let source = usize::from(row[SOURCE]);
         let compiler = scope.toolchain(row);
-        let (key, text): (_, &dyn Fn() -> String) = if let Some(Err(lack)) = &scope.sources[source] {
+        let (key, text): (_, &dyn Fn() -> String) = if let Some(Err(lack)) = &scope.sources[source]
+        {
             ((0, source, 0), &|| lack.to_string())
         } else if is_installed(&scope.matrix.sources[source]) {
             return 0;

@@ -226,7 +226,7 @@ impl<'m> Generator<'_, 'm> {
         count_left_out(&mut self.left_out, &axis.name, &setting.name, when, "cells");
     }
 
-    /// Merges equal cells into the first of them, which keeps its name.
+    /// Merges equal cells into the first of them. It takes the name of a variant among them.
     fn merge(&mut self) {
         let same = if self.is_about_runs { Same::Target } else { Same::Build };
         let firsts = self.rows.first_equals(same);
@@ -240,6 +240,13 @@ impl<'m> Generator<'_, 'm> {
                 named[VARIANT] &= !RENAMED;
                 name::build(self.scope, &named, &mut name);
                 self.aliases.push((name.clone(), row.to_vec()));
+            }
+        }
+        for (index, first) in firsts.iter().map(|first| *first as usize).enumerate() {
+            let (kept, variant) = (self.rows.get(first)[VARIANT], self.rows.get(index)[VARIANT]);
+            let is_plain = |variant: u16| variant != UNNAMED && variant & RENAMED == 0;
+            if !is_plain(kept) && is_plain(variant) {
+                self.rows.set_variant(first, variant);
             }
         }
         self.rows.retain(|index, _| firsts[index] as usize == index);
@@ -388,7 +395,8 @@ impl<'m> Generator<'_, 'm> {
 
     /// A condition as a table over one column.
     fn test<'c>(&self, condition: &'c Condition) -> Test<'c> {
-        let table = |count: usize, allowed: &dyn Fn(usize) -> bool| (0..count).map(allowed).collect();
+        let table =
+            |count: usize, allowed: &dyn Fn(usize) -> bool| (0..count).map(allowed).collect();
         let matrix = self.scope.matrix;
         let sources = matrix.sources.len();
         match condition {

@@ -298,9 +298,10 @@ fn options_for(setting: &Setting, engine: Engine, toolchain: &Toolchain) -> Opti
 fn overlaps(own: &Part, parts: &[Vec<Option<Part>>]) -> bool {
     // Who sets a variable: 0 the source, else the axis, counted from 1.
     let mut setters: HashMap<(bool, &str), usize> = HashMap::new();
-    let all = parts.iter().enumerate().flat_map(|(axis, settings)| {
-        settings.iter().flatten().map(move |part| (axis + 1, part))
-    });
+    let all = parts
+        .iter()
+        .enumerate()
+        .flat_map(|(axis, settings)| settings.iter().flatten().map(move |part| (axis + 1, part)));
     for (setter, part) in std::iter::once((0, own)).chain(all) {
         let cmake = part.options.cmake.iter().map(|(key, _)| (true, key.as_str()));
         let env = part.options.env.iter().map(|(key, _)| (false, key.as_str()));

@@ -132,7 +132,8 @@ pub fn check_names(scope: &Scope<'_>, combos: &[Combo], mistakes: &mut Mistakes)
     names.sort_by(|a, b| a.0.cmp(&b.0));
     for pair in names.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
         let axes = scope.matrix.run_axes.iter().zip(&pair[0].1.run).zip(&pair[1].1.run);
-        let differing = axes.filter(|((_, a), b)| a != b).map(|((axis, a), b)| (axis, *a, *b)).next();
+        let differing =
+            axes.filter(|((_, a), b)| a != b).map(|((axis, a), b)| (axis, *a, *b)).next();
         let message = format!("two targets have the name `BUILD{}`", pair[0].0);
         mistakes.push(match differing {
             Some((axis, a, b)) => {
