@@ -255,3 +255,6 @@ fn build_json(
     serde_json::to_writer(&mut *out, &row)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

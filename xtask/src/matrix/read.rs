@@ -4,6 +4,8 @@ mod axis;
 mod config;
 mod experiment;
 mod source;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use toml::de::DeTable;
