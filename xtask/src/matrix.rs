@@ -1,6 +1,7 @@
 //! `matrix.toml`: read, checked, expanded. Pure.
 //!
-//! [`parse`] turns a text into a [`model::Matrix`] or into all of its mistakes.
+//! [`parse`] turns a text into a [`model::Matrix`] or into all of its mistakes; [`expand()`] turns a
+//! matrix, an experiment and what is known of this machine into builds and targets.
 //! docs/matrix.md describes the language for people.
 
 pub mod decode;
@@ -9,7 +10,10 @@ pub mod expr;
 pub mod formula;
 pub mod model;
 pub mod pattern;
+pub mod plan;
 pub mod read;
 pub mod version;
+pub mod why;
 
+pub use expand::{Expansion, expand};
 pub use read::{Known, parse};

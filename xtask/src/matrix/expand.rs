@@ -5,32 +5,36 @@
 //! in written order; what this machine lacks; resolved options once per setting and compiler; ids
 //! and names of all cells, over all cores.
 
+mod fixed;
 mod generate;
 mod ids;
+mod lack;
 mod name;
 mod rows;
+mod rules;
 mod scope;
 mod targets;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
 use crate::build::spec::{Inputs, Spec};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::facts::{Facts, Toolchain};
 use crate::hash::Digest;
-use crate::matrix::decode::{Mistakes, Text, lookup};
-use crate::matrix::model::{Condition, Experiment, Matrix, Options, ServerOptions, SourceKind};
+use crate::matrix::decode::Mistakes;
+use crate::matrix::model::{Condition, Experiment, Matrix, Options, SourceKind};
 
-use generate::{Fixed, Generated, generate};
-use ids::{Column, Columns, Conflict, put};
+use fixed::fixed;
+use generate::{Generated, generate};
+use ids::{Column, Columns, Conflict};
+use lack::{availability, used_settings};
 use rows::{AXES, Rows, SOURCE};
-use scope::{Gate, Scope, is_installed};
+use scope::{Scope, is_installed};
 use targets::Combo;
 
 pub use generate::{LeftOut, RuleOutcome};
 pub use ids::{INSTALLED, Recipe, build_id};
+pub use targets::{Target, target_id};
 
 /// An experiment, expanded.
 pub struct Expansion<'m> {
@@ -426,55 +430,6 @@ impl<'m> Expansion<'m> {
     }
 }
 
-/// What is measured: a build with a config and run-only settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// `build.config`, then `_tag` for each run-only setting that has one.
-    pub name: String,
-    /// Index of the build.
-    pub build: usize,
-    /// The hash of build id and server options; `None` when the build is unavailable.
-    pub id: Option<Digest>,
-    /// Name of the config.
-    pub config: String,
-    /// Run-only axis and setting.
-    pub run: Vec<(String, String)>,
-    /// What the server gets, formulas not yet computed.
-    pub server: ServerOptions,
-    /// Why it cannot be measured here.
-    pub unavailable: Option<String>,
-}
-
-/// The hash of a build id and what the server gets, formulas as they are written: one target has one
-/// id on hosts of every size.
-pub fn target_id(build: &Digest, server: &ServerOptions) -> Digest {
-    use crate::matrix::model::ServerValue;
-    let mut bytes = b"target 1\0".to_vec();
-    bytes.extend(build.0);
-    for list in [&server.postgresql, &server.mysqld] {
-        bytes.extend((list.len() as u32).to_be_bytes());
-        for (key, value) in list {
-            put(key.as_bytes(), &mut bytes);
-            let (kind, text) = match value {
-                ServerValue::Text(text) => (0, text),
-                ServerValue::Formula(text) => (1, text),
-            };
-            bytes.push(kind);
-            put(text.as_bytes(), &mut bytes);
-        }
-    }
-    bytes.extend((server.env.len() as u32).to_be_bytes());
-    for (key, value) in &server.env {
-        put(key.as_bytes(), &mut bytes);
-        put(value.as_bytes(), &mut bytes);
-    }
-    bytes.push(u8::from(server.preload.is_some()));
-    put(server.preload.as_deref().unwrap_or_default().as_bytes(), &mut bytes);
-    bytes.extend((server.init.len() as u32).to_be_bytes());
-    server.init.iter().for_each(|argument| put(argument.as_bytes(), &mut bytes));
-    Digest::of(&bytes)
-}
-
 /// The sources of an experiment, and those that its `include` rules bring in.
 fn sources_of(experiment: &Experiment) -> Vec<usize> {
     let conditions = experiment.rules.iter().flat_map(|rule| &rule.conditions);
@@ -483,105 +438,6 @@ fn sources_of(experiment: &Experiment) -> Vec<usize> {
         _ => None,
     });
     experiment.sources.iter().chain(included.flatten()).copied().collect()
-}
-
-/// Reads `axis=setting` from the command line.
-fn fixed(matrix: &Matrix, set: &[String], mistakes: &mut Mistakes) -> Fixed {
-    let mut fixed = Fixed::default();
-    let before = mistakes.len();
-    for word in set {
-        let Some((axis, setting)) = word.split_once('=') else {
-            let message = format!("`--set {word}` is not of the form AXIS=SETTING");
-            mistakes.push(Diagnostic::nowhere(message));
-            continue;
-        };
-        let span = 0..0;
-        let (axis, setting) =
-            (Text { text: axis.trim(), span: span.clone() }, Text { text: setting.trim(), span });
-        let build = matrix.axes.iter().map(|axis| axis.name.as_str());
-        let run = matrix.run_axes.iter().map(|axis| axis.name.as_str());
-        let Some(index) = lookup("`--set`: axis", &axis, build.chain(run), mistakes) else {
-            continue;
-        };
-        let what = format!("`--set`: setting of axis `{}`:", axis.text);
-        if let Some(axis) = matrix.axes.get(index) {
-            let names = axis.settings.iter().map(|setting| setting.name.as_str());
-            fixed.build.extend(lookup(&what, &setting, names, mistakes).map(|s| (index, s)));
-        } else {
-            let index = index - matrix.axes.len();
-            let settings = &matrix.run_axes[index].settings;
-            let names = settings.iter().map(|setting| setting.name.as_str());
-            fixed.run.extend(lookup(&what, &setting, names, mistakes).map(|s| (index, s)));
-        }
-    }
-    // These stand on the command line and nowhere in the file.
-    mistakes[before..].iter_mut().for_each(|mistake| mistake.span = None);
-    for list in [&fixed.build, &fixed.run] {
-        for (place, (axis, setting)) in list.iter().enumerate() {
-            if list[..place].iter().any(|(other, set)| other == axis && set != setting) {
-                let message = "`--set` gives one axis two settings";
-                mistakes.push(Diagnostic::nowhere(message));
-            }
-        }
-    }
-    fixed
-}
-
-/// What this machine lacks for each cell: an index into the reasons, from 1; 0 for nothing.
-fn availability(scope: &Scope<'_>, cells: &Rows) -> (Vec<u32>, Vec<String>) {
-    let requires = Gate::new(scope, |setting| setting.requires.as_ref());
-    let mut reasons: Vec<String> = Vec::new();
-    let mut known: HashMap<(u8, usize, usize), u32> = HashMap::new();
-    let unavailable = cells.iter().map(|row| {
-        let source = usize::from(row[SOURCE]);
-        let compiler = scope.toolchain(row);
-        let (key, text): (_, &dyn Fn() -> String) = if let Some(Err(lack)) = &scope.sources[source]
-        {
-            ((0, source, 0), &|| lack.to_string())
-        } else if is_installed(&scope.matrix.sources[source]) {
-            return 0;
-        } else if let Err(lack) = &scope.toolchains[compiler] {
-            ((1, compiler, 0), &|| lack.to_string())
-        } else if let Some(axis) = requires.closed_by(scope, row) {
-            let setting = usize::from(row[AXES + axis]);
-            ((2, axis, setting), &move || {
-                let axis = &scope.matrix.axes[axis];
-                let setting = &axis.settings[setting];
-                let text = setting.requires.as_ref().map(ToString::to_string).unwrap_or_default();
-                format!("`{} = {}` requires {text}", axis.name, setting.name)
-            })
-        } else {
-            return 0;
-        };
-        *known.entry(key).or_insert_with(|| {
-            reasons.push(text());
-            reasons.len() as u32
-        })
-    });
-    let unavailable = unavailable.collect();
-    (unavailable, reasons)
-}
-
-/// By source and compiler: which settings the available cells have.
-fn used_settings(
-    scope: &Scope<'_>,
-    cells: &Rows,
-    unavailable: &[u32],
-) -> HashMap<(usize, usize), Vec<Vec<bool>>> {
-    let mut used: HashMap<(usize, usize), Vec<Vec<bool>>> = HashMap::new();
-    for (row, reason) in cells.iter().zip(unavailable) {
-        if *reason != 0 {
-            continue;
-        }
-        let key = (usize::from(row[SOURCE]), scope.toolchain(row));
-        let marks = used.entry(key).or_insert_with(|| {
-            scope.matrix.axes.iter().map(|axis| vec![false; axis.settings.len()]).collect()
-        });
-        for (axis, setting) in row[AXES..].iter().enumerate() {
-            marks[axis][usize::from(*setting)] = true;
-        }
-    }
-    used
 }
 
 fn refused(matrix: &Matrix, (place, words): ids::Refusal) -> Diagnostic {

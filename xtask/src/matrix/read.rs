@@ -4,6 +4,8 @@ mod axis;
 mod config;
 mod experiment;
 mod source;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use toml::de::DeTable;
@@ -17,6 +19,9 @@ pub use workload::Known;
 
 /// The version of the language that this tool reads.
 pub const SCHEMA: i64 = 1;
+
+/// More entries of one kind than anyone writes; an index of one takes 15 bits.
+const ENTRIES_LIMIT: usize = 10_000;
 
 /// Reads and checks a matrix file.
 ///
@@ -85,6 +90,11 @@ fn section<'a>(
 ) -> Vec<(Entry<'a>, Table<'a>)> {
     let Some(entry) = table.get(key) else { return Vec::new() };
     let Some(all) = entry.table(format!("`{key}`"), mistakes) else { return Vec::new() };
+    if all.entries().len() > ENTRIES_LIMIT {
+        let message = format!("more than {ENTRIES_LIMIT} entries of `{key}`");
+        mistakes.push(Diagnostic::at(&all.span, message));
+        return Vec::new();
+    }
     let mut named = Vec::new();
     for entry in all.entries() {
         check_name(&format!("a {key}"), entry.key, &entry.key_span, mistakes);

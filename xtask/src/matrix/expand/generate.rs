@@ -8,7 +8,7 @@ use crate::matrix::expand::name;
 use crate::matrix::expand::rows::{AXES, COMBO, RENAMED, Rows, SOURCE, Same, UNNAMED, VARIANT};
 use crate::matrix::expand::scope::{Gate, Scope, is_installed};
 use crate::matrix::expand::targets::{self, Applies, Combo, applies};
-use crate::matrix::model::{Condition, Experiment, Rule, RuleKind};
+use crate::matrix::model::{Condition, Experiment, RuleKind};
 
 /// What a rule did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,7 +50,8 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    fn is_empty(&self) -> bool {
+    /// Whether nothing is fixed.
+    pub fn is_empty(&self) -> bool {
         self.build.is_empty() && self.run.is_empty()
     }
 }
@@ -71,20 +72,26 @@ pub struct Generated {
     pub aliases: Vec<(String, Vec<u16>)>,
 }
 
-/// More cells than 32-bit indexes count.
-const CELLS_LIMIT: usize = 100_000_000;
+/// More cells or targets than anyone can build or run; they still fit into memory.
+const CELLS_LIMIT: usize = 20_000_000;
 
-struct Generator<'a, 'm> {
-    scope: &'a Scope<'m>,
-    experiment: &'m Experiment,
-    fixed: &'a Fixed,
+/// The work in progress.
+pub struct Generator<'a, 'm> {
+    /// The world.
+    pub scope: &'a Scope<'m>,
+    /// What is expanded.
+    pub experiment: &'m Experiment,
+    /// What the command line fixes.
+    pub fixed: &'a Fixed,
     when: Gate<'m>,
-    rows: Rows,
-    combos: Vec<Combo>,
+    /// The cells so far.
+    pub rows: Rows,
+    /// The combinations so far.
+    pub combos: Vec<Combo>,
     left_out: Vec<LeftOut>,
     aliases: Vec<(String, Vec<u16>)>,
     /// Whether rows stand for targets because a rule looks at configs or run-only axes.
-    is_about_runs: bool,
+    pub is_about_runs: bool,
 }
 
 /// Generates the cells and targets of an experiment.
@@ -106,6 +113,10 @@ pub fn generate<'m>(
         aliases: Vec::new(),
         is_about_runs: conditions.into_iter().any(Condition::is_about_runs),
     };
+    targets::check_count(experiment, this.combos.len(), mistakes);
+    if !mistakes.is_empty() {
+        this.combos.clear();
+    }
     this.base_cells(mistakes);
     if this.rows.len() > 0 || !experiment.rules.is_empty() {
         this.merge();
@@ -113,7 +124,7 @@ pub fn generate<'m>(
     if this.is_about_runs {
         let combos = (0..this.combos.len()).collect::<Vec<_>>();
         let cells = std::mem::replace(&mut this.rows, Rows::new(scope.matrix.axes.len()));
-        this.multiply(&cells, &combos);
+        this.multiply(&cells, &combos, mistakes);
     }
     let rules = this.rules(mistakes);
     this.finish(rules, mistakes)
@@ -164,7 +175,8 @@ impl<'m> Generator<'_, 'm> {
         }
     }
 
-    fn name_settings(&self, variant: usize, choices: &mut [Vec<usize>]) {
+    /// Chooses what a variant names.
+    pub fn name_settings(&self, variant: usize, choices: &mut [Vec<usize>]) {
         for (axis, setting) in &self.scope.matrix.variants[variant].settings {
             choices[*axis] = vec![*setting];
         }
@@ -172,7 +184,7 @@ impl<'m> Generator<'_, 'm> {
 
     /// Appends the product of the choices, the last axis running fastest; what `when` forbids is
     /// counted instead.
-    fn product(
+    pub fn product(
         &mut self,
         source: usize,
         variant: u16,
@@ -189,9 +201,7 @@ impl<'m> Generator<'_, 'm> {
         }
         let count = choices.iter().map(Vec::len).try_fold(1_usize, |a, b| a.checked_mul(b));
         if count.is_none_or(|count| count + self.rows.len() > CELLS_LIMIT) {
-            let message = format!("experiment `{}` has too many cells", self.experiment.name);
-            let help = format!("at most {CELLS_LIMIT} cells can be expanded");
-            mistakes.push(Diagnostic::at(&self.experiment.span, message).help(help));
+            mistakes.push(self.too_many("cells"));
             return;
         }
         if count == Some(0) {
@@ -219,6 +229,12 @@ impl<'m> Generator<'_, 'm> {
         }
     }
 
+    fn too_many(&self, what: &str) -> Diagnostic {
+        let message = format!("experiment `{}` has too many {what}", self.experiment.name);
+        let help = format!("at most {CELLS_LIMIT} can be expanded");
+        Diagnostic::at(&self.experiment.span, message).help(help)
+    }
+
     fn leave_out(&mut self, axis: usize, setting: usize) {
         let axis = &self.scope.matrix.axes[axis];
         let setting = &axis.settings[setting];
@@ -226,8 +242,8 @@ impl<'m> Generator<'_, 'm> {
         count_left_out(&mut self.left_out, &axis.name, &setting.name, when, "cells");
     }
 
-    /// Merges equal cells into the first of them, which keeps its name.
-    fn merge(&mut self) {
+    /// Merges equal cells into the first of them. It takes the name of a variant among them.
+    pub fn merge(&mut self) {
         let same = if self.is_about_runs { Same::Target } else { Same::Build };
         let firsts = self.rows.first_equals(same);
         let mut name = String::new();
@@ -242,11 +258,22 @@ impl<'m> Generator<'_, 'm> {
                 self.aliases.push((name.clone(), row.to_vec()));
             }
         }
+        for (index, first) in firsts.iter().map(|first| *first as usize).enumerate() {
+            let (kept, variant) = (self.rows.get(first)[VARIANT], self.rows.get(index)[VARIANT]);
+            let is_plain = |variant: u16| variant != UNNAMED && variant & RENAMED == 0;
+            if !is_plain(kept) && is_plain(variant) {
+                self.rows.set_variant(first, variant);
+            }
+        }
         self.rows.retain(|index, _| firsts[index] as usize == index);
     }
 
     /// Appends a row for each of these combinations that applies to each cell.
-    fn multiply(&mut self, cells: &Rows, combos: &[usize]) {
+    pub fn multiply(&mut self, cells: &Rows, combos: &[usize], mistakes: &mut Mistakes) {
+        if cells.len().saturating_mul(combos.len()) > CELLS_LIMIT {
+            mistakes.push(self.too_many("targets"));
+            return;
+        }
         let mut buffer = String::new();
         for cell in cells.iter() {
             for combo in combos {
@@ -264,163 +291,6 @@ impl<'m> Generator<'_, 'm> {
                     }
                 }
             }
-        }
-    }
-
-    /// Applies the rules in written order. A rule that does nothing is a mistake, except when the
-    /// command line fixed a setting: the rule may be about what that took away.
-    fn rules(&mut self, mistakes: &mut Mistakes) -> Vec<RuleOutcome> {
-        let unit = if self.is_about_runs { "targets" } else { "cells" };
-        let mut outcomes = Vec::new();
-        for rule in &self.experiment.rules {
-            let before = self.rows.len();
-            let count = match rule.kind {
-                RuleKind::Include => self.include(rule, mistakes),
-                RuleKind::Exclude | RuleKind::Only => self.filter(rule),
-            };
-            let (kind, text, why) = (rule.kind, rule.text.clone(), rule.why.clone());
-            outcomes.push(RuleOutcome { kind, text, why, count, unit });
-            if before > 0 && self.rows.len() == 0 {
-                let message = format!("this rule removes the last {count} {unit}");
-                let name = &self.experiment.name;
-                let help = format!("experiment `{name}` would have nothing left to do");
-                mistakes.push(Diagnostic::at(&rule.span, message).help(help));
-                return outcomes;
-            }
-            if count == 0 && self.fixed.is_empty() {
-                mistakes.push(idle(rule, unit, before));
-            }
-        }
-        outcomes
-    }
-
-    fn include(&mut self, rule: &Rule, mistakes: &mut Mistakes) -> usize {
-        let axes = self.scope.matrix.axes.len();
-        let mut sources = self.experiment.sources.clone();
-        let mut variants = Vec::new();
-        for condition in &rule.conditions {
-            match condition {
-                Condition::Source(chosen) => sources.clone_from(chosen),
-                Condition::Variant(chosen) => variants.clone_from(chosen),
-                _ => {}
-            }
-        }
-        sources.retain(|source| {
-            !is_installed(&self.scope.matrix.sources[*source])
-                && rule.conditions.iter().all(|condition| match condition {
-                    Condition::Engine(engines) => engines.contains(&self.scope.engine(*source)),
-                    Condition::Version(patterns) => {
-                        let version = self.scope.version(*source);
-                        version.is_some_and(|version| patterns.iter().any(|p| p.matches(version)))
-                    }
-                    _ => true,
-                })
-        });
-        let old = std::mem::replace(&mut self.rows, Rows::new(axes));
-        for source in sources {
-            let starts = match variants.is_empty() {
-                true => vec![None],
-                false => variants.iter().copied().map(Some).collect(),
-            };
-            for start in starts {
-                let mut choices = vec![vec![0]; axes];
-                let mut name = UNNAMED;
-                if let Some(variant) = start {
-                    self.name_settings(variant, &mut choices);
-                    name = variant as u16;
-                }
-                for condition in &rule.conditions {
-                    if let Condition::Axis(axis, settings) = condition {
-                        choices[*axis].clone_from(settings);
-                        name = UNNAMED;
-                    }
-                }
-                self.product(source, name, &choices, mistakes);
-            }
-        }
-        let new = std::mem::replace(&mut self.rows, old);
-        let before = self.rows.len();
-        if self.is_about_runs {
-            let (matrix, experiment) = (self.scope.matrix, self.experiment);
-            let run = &self.fixed.run;
-            let included = targets::included(matrix, experiment, &rule.conditions, run);
-            let indexes: Vec<usize> = included.into_iter().map(|combo| self.combo(combo)).collect();
-            self.multiply(&new, &indexes);
-        } else {
-            new.iter().for_each(|row| self.rows.push(row));
-        }
-        self.merge();
-        self.rows.len() - before
-    }
-
-    /// The index of a combination, known already or new.
-    fn combo(&mut self, combo: Combo) -> usize {
-        self.combos.iter().position(|known| *known == combo).unwrap_or_else(|| {
-            self.combos.push(combo);
-            self.combos.len() - 1
-        })
-    }
-
-    fn filter(&mut self, rule: &Rule) -> usize {
-        let tests: Vec<Test<'_>> = rule.conditions.iter().map(|c| self.test(c)).collect();
-        let removes = rule.kind == RuleKind::Exclude;
-        let mut name = String::new();
-        let scope = self.scope;
-        self.rows.retain(|_, row| {
-            let matches = tests.iter().all(|test| match test {
-                Test::Column(column, allowed) => {
-                    let is_setting = *column >= AXES;
-                    allowed[usize::from(row[*column])]
-                        && !(is_setting && is_installed(scope.source(row)))
-                }
-                Test::Variant(variants) => {
-                    let variant = row[VARIANT];
-                    variant != UNNAMED && variants.contains(&usize::from(variant & !RENAMED))
-                }
-                Test::Build(patterns) => {
-                    name::build(scope, row, &mut name);
-                    patterns.iter().any(|pattern| pattern.matches(&name))
-                }
-            });
-            matches != removes
-        })
-    }
-
-    /// A condition as a table over one column.
-    fn test<'c>(&self, condition: &'c Condition) -> Test<'c> {
-        let table =
-            |count: usize, allowed: &dyn Fn(usize) -> bool| (0..count).map(allowed).collect();
-        let matrix = self.scope.matrix;
-        let sources = matrix.sources.len();
-        match condition {
-            Condition::Source(chosen) => {
-                Test::Column(SOURCE, table(sources, &|source| chosen.contains(&source)))
-            }
-            Condition::Engine(engines) => Test::Column(
-                SOURCE,
-                table(sources, &|source| engines.contains(&self.scope.engine(source))),
-            ),
-            Condition::Version(patterns) => {
-                let fits = |source| {
-                    let version = self.scope.version(source);
-                    version.is_some_and(|version| patterns.iter().any(|p| p.matches(version)))
-                };
-                Test::Column(SOURCE, table(sources, &fits))
-            }
-            Condition::Variant(variants) => Test::Variant(variants),
-            Condition::Build(patterns) => Test::Build(patterns),
-            Condition::Axis(axis, settings) => {
-                let count = matrix.axes[*axis].settings.len();
-                Test::Column(AXES + axis, table(count, &|setting| settings.contains(&setting)))
-            }
-            Condition::Config(configs) => Test::Column(
-                COMBO,
-                table(self.combos.len(), &|c| configs.contains(&self.combos[c].config)),
-            ),
-            Condition::RunAxis(axis, settings) => Test::Column(
-                COMBO,
-                table(self.combos.len(), &|c| settings.contains(&self.combos[c].run[*axis])),
-            ),
         }
     }
 
@@ -452,6 +322,10 @@ impl<'m> Generator<'_, 'm> {
             cells
         } else {
             let cells = std::mem::replace(&mut self.rows, Rows::new(axes));
+            if cells.len().saturating_mul(self.combos.len()) > CELLS_LIMIT {
+                mistakes.push(self.too_many("targets"));
+                self.combos.clear();
+            }
             let mut buffer = String::new();
             for (cell, row) in cells.iter().enumerate() {
                 for combo in 0..self.combos.len() {
@@ -470,31 +344,6 @@ impl<'m> Generator<'_, 'm> {
         };
         let (combos, left_out, aliases) = (self.combos, self.left_out, self.aliases);
         Generated { cells, combos, targets, rules, left_out, aliases }
-    }
-}
-
-/// A condition, ready for a million rows.
-enum Test<'c> {
-    /// By the value of a column.
-    Column(usize, Vec<bool>),
-    Variant(&'c [usize]),
-    Build(&'c [crate::matrix::pattern::Pattern]),
-}
-
-fn idle(rule: &Rule, unit: &str, before: usize) -> Diagnostic {
-    match rule.kind {
-        RuleKind::Include => {
-            Diagnostic::at(&rule.span, format!("this rule adds no {unit}: `{}`", rule.text))
-                .help("they are there already, or `when` leaves them out")
-        }
-        RuleKind::Exclude => {
-            Diagnostic::at(&rule.span, format!("this rule matches nothing: `{}`", rule.text))
-                .help(format!("none of the {before} {unit} before it is like that"))
-        }
-        RuleKind::Only => {
-            Diagnostic::at(&rule.span, format!("this rule removes nothing: `{}`", rule.text))
-                .help(format!("all {before} {unit} before it are like that"))
-        }
     }
 }
 

@@ -51,6 +51,11 @@ impl Rows {
         self.data.extend_from_slice(row);
     }
 
+    /// Names a row's variant.
+    pub fn set_variant(&mut self, index: usize, variant: u16) {
+        self.data[index * self.width + VARIANT] = variant;
+    }
+
     /// Keeps the rows of which `keep` is true and gives the number of those removed.
     pub fn retain(&mut self, mut keep: impl FnMut(usize, &[u16]) -> bool) -> usize {
         let before = self.len();
@@ -66,8 +71,7 @@ impl Rows {
         before - self.len()
     }
 
-    /// For each row the first row that is equal in `same`, perhaps itself. `same` must ignore only
-    /// columns that `key` leaves out.
+    /// For each row the first row that is the same, perhaps itself.
     pub fn first_equals(&self, same: Same) -> Vec<u32> {
         let mut hashes: Vec<(u64, u32)> =
             self.iter().zip(0..).map(|(row, index)| (same.hash(row), index)).collect();

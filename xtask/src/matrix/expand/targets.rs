@@ -1,13 +1,63 @@
 //! Configs and run-only settings: what makes a target of a build.
 
 use crate::diag::Diagnostic;
+use crate::hash::Digest;
 use crate::matrix::decode::Mistakes;
+use crate::matrix::expand::ids::put;
 use crate::matrix::expand::name;
 use crate::matrix::expand::rows::SOURCE;
 use crate::matrix::expand::scope::Scope;
-use crate::matrix::model::{Condition, Experiment, Matrix, RunSetting, ServerOptions};
+use crate::matrix::model::{Condition, Experiment, Matrix, RunSetting, ServerOptions, ServerValue};
 use crate::matrix::pattern::glob_matches;
 use crate::matrix::read::overlay;
+
+/// What is measured: a build with a config and run-only settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `build.config`, then `_tag` for each run-only setting that has one.
+    pub name: String,
+    /// Index of the build.
+    pub build: usize,
+    /// The hash of build id and server options; `None` when the build is unavailable.
+    pub id: Option<Digest>,
+    /// Name of the config.
+    pub config: String,
+    /// Run-only axis and setting.
+    pub run: Vec<(String, String)>,
+    /// What the server gets, formulas not yet computed.
+    pub server: ServerOptions,
+    /// Why it cannot be measured here.
+    pub unavailable: Option<String>,
+}
+
+/// The hash of a build id and what the server gets, formulas as they are written: one target has one
+/// id on hosts of every size.
+pub fn target_id(build: &Digest, server: &ServerOptions) -> Digest {
+    let mut bytes = b"target 1\0".to_vec();
+    bytes.extend(build.0);
+    for list in [&server.postgresql, &server.mysqld] {
+        bytes.extend((list.len() as u32).to_be_bytes());
+        for (key, value) in list {
+            put(key.as_bytes(), &mut bytes);
+            let (kind, text) = match value {
+                ServerValue::Text(text) => (0, text),
+                ServerValue::Formula(text) => (1, text),
+            };
+            bytes.push(kind);
+            put(text.as_bytes(), &mut bytes);
+        }
+    }
+    bytes.extend((server.env.len() as u32).to_be_bytes());
+    for (key, value) in &server.env {
+        put(key.as_bytes(), &mut bytes);
+        put(value.as_bytes(), &mut bytes);
+    }
+    bytes.push(u8::from(server.preload.is_some()));
+    put(server.preload.as_deref().unwrap_or_default().as_bytes(), &mut bytes);
+    bytes.extend((server.init.len() as u32).to_be_bytes());
+    server.init.iter().for_each(|argument| put(argument.as_bytes(), &mut bytes));
+    Digest::of(&bytes)
+}
 
 /// A config and one setting of every run-only axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +82,19 @@ impl Combo {
             overlay(&mut options, &setting.server, !setting.server.init.is_empty());
         }
         options
+    }
+}
+
+/// More combinations than 16-bit indexes count.
+const COMBOS_LIMIT: usize = 60_000;
+
+/// Reports more combinations than can be told apart.
+pub fn check_count(experiment: &Experiment, count: usize, mistakes: &mut Mistakes) {
+    if count > COMBOS_LIMIT {
+        let name = &experiment.name;
+        let message = format!("experiment `{name}` combines configs and run-axes in {count} ways");
+        let help = format!("at most {COMBOS_LIMIT} can be told apart");
+        mistakes.push(Diagnostic::at(&experiment.span, message).help(help));
     }
 }
 
