@@ -127,7 +127,9 @@ pub fn init(
         .timeout(START_TIMEOUT)
         .launch(access.tool(), spec(access, &seen, binds(&seen, install, data, None), &[]))
         .run()
-        .with_context(|| format!("cannot make a data directory with `{}`", install.prefix.display()))?;
+        .with_context(|| {
+            format!("cannot make a data directory with `{}`", install.prefix.display())
+        })?;
     Ok(())
 }
 
@@ -303,10 +305,7 @@ impl Server {
     /// Stops the server at once; its data directory is of no further use.
     pub fn abandon(mut self) {
         // Immediate shutdown: no checkpoint, which could take longer than the measurement.
-        let _ = nix::sys::signal::kill(
-            Pid::from_raw(self.running.id() as i32),
-            Signal::SIGQUIT,
-        );
+        let _ = nix::sys::signal::kill(Pid::from_raw(self.running.id() as i32), Signal::SIGQUIT);
         let _ = self.running.wait(Some(Duration::from_secs(10)));
     }
 }
@@ -320,7 +319,9 @@ fn socket_folder(temp: &Path) -> anyhow::Result<TempDir> {
         .prefix("matrix-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
         .tempdir_in(base)
-        .with_context(|| format!("cannot make a folder for the server's socket in {}", base.display()))
+        .with_context(|| {
+            format!("cannot make a folder for the server's socket in {}", base.display())
+        })
 }
 
 fn binds(seen: &Seen, install: &Install, data: &Path, socket: Option<&Path>) -> Vec<Bind> {
@@ -332,8 +333,7 @@ fn binds(seen: &Seen, install: &Install, data: &Path, socket: Option<&Path>) -> 
         at: at.to_owned(),
         read_only,
     };
-    let mut binds =
-        vec![bind(&install.prefix, &seen.prefix, true), bind(data, &seen.data, false)];
+    let mut binds = vec![bind(&install.prefix, &seen.prefix, true), bind(data, &seen.data, false)];
     binds.extend(socket.map(|socket| bind(socket, &seen.socket, false)));
     binds
 }

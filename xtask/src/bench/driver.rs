@@ -127,7 +127,9 @@ impl Driver {
         match heard? {
             Some(Event::Failed { reason }) => bail!("{reason}"),
             Some(event) if status.success() => Ok(event),
-            _ => Err(anyhow!("the load driver ended early ({status}){}", crate::proc::tail_of(log))),
+            _ => {
+                Err(anyhow!("the load driver ended early ({status}){}", crate::proc::tail_of(log)))
+            }
         }
     }
 }

@@ -61,9 +61,7 @@ impl HostLock {
             let file = open(path)
                 .with_context(|| format!("cannot open the lock file `{}`", path.display()))?;
             let mut told = false;
-            while !held(&file, kind)
-                .with_context(|| format!("cannot lock `{}`", path.display()))?
-            {
+            while !held(&file, kind).with_context(|| format!("cannot lock `{}`", path.display()))? {
                 let holder = holder(path);
                 if begin.elapsed() >= patience {
                     bail!(

@@ -126,9 +126,10 @@ impl Plan {
     }
 
     fn past(&self, record: &Record, placements: &[PlacementUsed]) -> Option<Past> {
-        let target = self.targets.iter().position(|target| {
-            target.name == record.target && target.id == record.target_id
-        })?;
+        let target = self
+            .targets
+            .iter()
+            .position(|target| target.name == record.target && target.id == record.target_id)?;
         let item = self.items.iter().zip(placements).position(|(item, placement)| {
             item.microbenchmark == record.microbenchmark
                 && item.threads == record.threads

@@ -60,8 +60,7 @@ impl Tracker {
     /// # Errors
     /// When the kernel does not let this user read what the tree uses.
     pub fn new(root: u32) -> anyhow::Result<Self> {
-        let mut tracker =
-            Self { proc: PathBuf::from("/proc"), root, switches: BTreeMap::new() };
+        let mut tracker = Self { proc: PathBuf::from("/proc"), root, switches: BTreeMap::new() };
         tracker.read()?;
         Ok(tracker)
     }
@@ -93,9 +92,8 @@ impl Tracker {
         for attempt in 1.. {
             let tree = self.tree()?;
             let mut reading = Reading::default();
-            let complete = tree
-                .iter()
-                .all(|(pid, stat)| self.add(&mut reading, *pid, *stat).is_some());
+            let complete =
+                tree.iter().all(|(pid, stat)| self.add(&mut reading, *pid, *stat).is_some());
             // A process that ended meanwhile moved its account to its parent, which may have been
             // read before or after: only a tree that stood still gives the right sum.
             let same = || -> anyhow::Result<bool> {
@@ -200,10 +198,12 @@ impl Reading {
         let system = self.system_ticks.saturating_sub(earlier.system_ticks) as f64;
         let total = (self.total_seconds - earlier.total_seconds).max(0.0);
         let share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
+        // The kernel knows no more than microseconds of it; more digits would only be noise.
+        let micros = |seconds: f64| (seconds * 1e6).round() / 1e6;
         let kib = |now: i64, then: i64| (now - then).max(0) as f64 / 1024.0;
         ServerUsage {
-            user_seconds: total * share,
-            system_seconds: total * (1.0 - share),
+            user_seconds: micros(total * share),
+            system_seconds: micros(total * (1.0 - share)),
             context_switches: self.context_switches.saturating_sub(earlier.context_switches),
             read_kib: kib(self.read_bytes, earlier.read_bytes),
             written_kib: kib(self.written_bytes, earlier.written_bytes),
@@ -319,7 +319,9 @@ mod tests {
             context_switches: 15,
         };
         let usage = later.since(&earlier);
-        assert!((usage.user_seconds - 0.3).abs() < 1e-9 && (usage.system_seconds - 0.1).abs() < 1e-9);
+        assert!(
+            (usage.user_seconds - 0.3).abs() < 1e-9 && (usage.system_seconds - 0.1).abs() < 1e-9
+        );
         assert_eq!((usage.read_kib, usage.written_kib, usage.context_switches), (2.0, 0.0, 5));
         assert_eq!(earlier.since(&later).user_seconds, 0.0);
     }

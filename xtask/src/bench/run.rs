@@ -218,7 +218,8 @@ impl<'a> Runner<'a> {
             // The server's death explains more than the lost connection of the driver.
             let dead = server.check().err();
             let reason = dead.as_ref().unwrap_or(&error);
-            let log = if dead.is_some() { visiting.server_log() } else { visiting.log(self, *item) };
+            let log =
+                if dead.is_some() { visiting.server_log() } else { visiting.log(self, *item) };
             self.fail(visiting, *item, begin, &format!("{reason:#}"), Some(&log))?;
             let rest = &items[index + 1..];
             match self.recover(visiting, server, dead.is_some()) {
@@ -244,7 +245,8 @@ impl<'a> Runner<'a> {
             .context("the target's data were not prepared")?;
         let begin = Instant::now();
         fs::create_dir_all(&visiting.folder)?;
-        snapshot::restore(from, &visiting.data(), &self.access).context("cannot restore the data")?;
+        snapshot::restore(from, &visiting.data(), &self.access)
+            .context("cannot restore the data")?;
         self.env.reporter.account("restore data", begin.elapsed());
         self.start_on_data(visiting)
     }
@@ -255,8 +257,7 @@ impl<'a> Runner<'a> {
         let first = self.placement(visiting.visit.items.first().copied().unwrap_or_default())?;
         let Target { install, server, .. } = visiting.target;
         let (data, log) = (visiting.data(), visiting.server_log());
-        let server =
-            Server::start(&self.access, install, server, &data, &first.server_cpus, &log)?;
+        let server = Server::start(&self.access, install, server, &data, &first.server_cpus, &log)?;
         self.env.reporter.account("start servers", begin.elapsed());
         Ok(server)
     }

@@ -131,8 +131,7 @@ fn needs(demand: &Demand, past: &[Past]) -> Vec<Vec<u32>> {
 }
 
 fn measured(past: &[Past], block: u32, target: usize, item: usize) -> bool {
-    past.iter()
-        .any(|run| run.ok && (run.block, run.target, run.item) == (block, target, item))
+    past.iter().any(|run| run.ok && (run.block, run.target, run.item) == (block, target, item))
 }
 
 /// Takes what a block will bring off the needs.
@@ -141,13 +140,13 @@ fn settle(need: &mut [Vec<u32>], block: &Block, past: &[Past]) {
         let visited = block.visits.iter().any(|v| v.target == 0 && v.items.contains(&item));
         visited || measured(past, block.number, 0, item)
     };
-    let runs = |target, item| {
-        block.visits.iter().any(|v| v.target == target && v.items.contains(&item))
-    };
+    let runs =
+        |target, item| block.visits.iter().any(|v| v.target == target && v.items.contains(&item));
     // A target that was visited before its base was gets its pair when the base is visited.
     for (target, row) in need.iter_mut().enumerate() {
         for (item, need) in row.iter_mut().enumerate() {
-            let new = runs(target, item) || (runs(0, item) && measured(past, block.number, target, item));
+            let new =
+                runs(target, item) || (runs(0, item) && measured(past, block.number, target, item));
             if new && base_runs(item) {
                 *need = need.saturating_sub(1);
             }
@@ -194,8 +193,8 @@ fn resume(demand: &Demand, past: &[Past], need: &[Vec<u32>], number: u32) -> Opt
     let lacking = |target: usize| target == 0 || need[target].iter().any(|need| *need > 0);
     for target in order(demand, number, lacking) {
         let left: Vec<usize> = items.iter().copied().filter(|item| !ran(target, *item)).collect();
-        let wrote = (0..demand.items.len())
-            .any(|item| demand.items[item].writes && ran(target, item));
+        let wrote =
+            (0..demand.items.len()).any(|item| demand.items[item].writes && ran(target, item));
         if left.is_empty() || visited(target) && wrote {
             // Done; or its data were changed by items whose traces a new start would not have.
             continue;

@@ -250,7 +250,8 @@ mod tests {
 
     #[test]
     fn files_of_the_kernel_are_understood() {
-        let cpuinfo = "processor\t: 0\nmodel\t\t: 167\nmodel name\t: A B\nflags\t\t: fpu hypervisor\n";
+        let cpuinfo =
+            "processor\t: 0\nmodel\t\t: 167\nmodel name\t: A B\nflags\t\t: fpu hypervisor\n";
         assert_eq!(first(cpuinfo, &["model name"]), Some("A B".to_owned()));
         assert_eq!(first(cpuinfo, &["model"]), Some("167".to_owned()));
         assert_eq!(first(cpuinfo, &["nothing"]), None);

@@ -145,9 +145,7 @@ impl Runner<'_> {
         reason: &str,
         log: Option<&Path>,
     ) -> anyhow::Result<()> {
-        items
-            .iter()
-            .try_for_each(|item| self.fail(visiting, *item, Timestamp::now(), reason, log))
+        items.iter().try_for_each(|item| self.fail(visiting, *item, Timestamp::now(), reason, log))
     }
 
     /// One line per finished run, and the bar.

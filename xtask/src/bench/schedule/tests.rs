@@ -5,11 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn demand(targets: usize, repeats: u32) -> Demand {
-    let item = |name: &str, writes| Item {
-        microbenchmark: name.to_owned(),
-        threads: 1,
-        writes,
-    };
+    let item = |name: &str, writes| Item { microbenchmark: name.to_owned(), threads: 1, writes };
     Demand {
         targets: (0..targets).map(|t| format!("t{t}")).collect(),
         items: vec![item("point", false), item("range", false), item("update", true)],
