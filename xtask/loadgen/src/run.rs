@@ -21,6 +21,10 @@ const GRACE: Duration = Duration::from_millis(50);
 /// How long the server may take to cancel a statement before its connection is closed.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
+/// How long connections stay open after the window: a server's process that ends takes its number of
+/// context switches with it, so whoever measures the server must be able to read it first.
+const HOLD: Duration = Duration::from_millis(50);
+
 /// What all clients share.
 struct Shared {
     start: Barrier,
@@ -28,6 +32,16 @@ struct Shared {
     /// Another client has failed: the run is lost.
     stop: AtomicBool,
     live: Vec<Live>,
+}
+
+impl Shared {
+    /// Waits until the server has been looked at.
+    fn hold(&self) {
+        if let Some(window) = self.window.get() {
+            let end = window.end + HOLD;
+            std::thread::sleep(end.saturating_duration_since(Instant::now()).min(HOLD));
+        }
+    }
 }
 
 /// The message of a client that has ended: its number and what came of it.
@@ -63,8 +77,10 @@ pub fn run(job: &Job, run: &RunTask, emitter: &mut Emitter) -> anyhow::Result<()
         for (number, client) in clients.into_iter().enumerate() {
             let (sender, shared) = (sender.clone(), &shared);
             scope.spawn(move || {
+                let mut client = client;
                 // The receiver is gone only when the run has failed already.
-                let _ = sender.send((number, work(client, number, shared)));
+                let _ = sender.send((number, work(&mut client, number, shared)));
+                shared.hold();
             });
         }
         drop(sender);
@@ -77,7 +93,7 @@ pub fn run(job: &Job, run: &RunTask, emitter: &mut Emitter) -> anyhow::Result<()
 }
 
 /// One client from the start to the end of the window.
-fn work(mut client: Client, number: usize, shared: &Shared) -> anyhow::Result<Counts> {
+fn work(client: &mut Client, number: usize, shared: &Shared) -> anyhow::Result<Counts> {
     shared.start.wait();
     let window = *shared.window.get().context("the window was not set before the start")?;
     let live = &shared.live[number];
@@ -103,7 +119,7 @@ fn work(mut client: Client, number: usize, shared: &Shared) -> anyhow::Result<Co
                     // Cancelled, or broken off in its last moment: nothing of it counts.
                     return Ok(counts);
                 }
-                if !go_on(&mut client, &error, &mut counts)? {
+                if !go_on(client, &error, &mut counts)? {
                     return Err(error.into());
                 }
                 begun = Instant::now();

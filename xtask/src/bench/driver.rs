@@ -205,7 +205,10 @@ not json
             sender.send(Ok((*line).to_owned())).expect("open");
         }
         if patience.is_zero() {
+            // The driver lives and is silent.
             std::mem::forget(sender);
+        } else {
+            drop(sender);
         }
         let mut heard = Vec::new();
         let result = listen(&receiver, patience, &mut |event: &Event| {

@@ -198,10 +198,12 @@ impl Reading {
         let system = self.system_ticks.saturating_sub(earlier.system_ticks) as f64;
         let total = (self.total_seconds - earlier.total_seconds).max(0.0);
         let share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
+        // The kernel knows no more than microseconds of it; more digits would only be noise.
+        let micros = |seconds: f64| (seconds * 1e6).round() / 1e6;
         let kib = |now: i64, then: i64| (now - then).max(0) as f64 / 1024.0;
         ServerUsage {
-            user_seconds: total * share,
-            system_seconds: total * (1.0 - share),
+            user_seconds: micros(total * share),
+            system_seconds: micros(total * (1.0 - share)),
             context_switches: self.context_switches.saturating_sub(earlier.context_switches),
             read_kib: kib(self.read_bytes, earlier.read_bytes),
             written_kib: kib(self.written_bytes, earlier.written_bytes),

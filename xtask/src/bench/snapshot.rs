@@ -4,7 +4,7 @@
 //! most measurements, copying does not. Files are copied with `copy_file_range(2)`, which shares
 //! the blocks on file systems that can (XFS, Btrfs) and copies inside the kernel elsewhere.
 
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -243,5 +243,66 @@ pub fn remove(path: &Path) -> anyhow::Result<()> {
             Err(error).with_context(|| format!("cannot remove `{}`", path.display()))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(configure: &[&str], init: &[&str], rows: u64) -> Digest {
+        let driver = Driver::at("/dev/null", "/dev/null").expect("readable");
+        let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        let data = Data { tables: 1, rows, seed: 1 };
+        let source = Digest::of(b"source");
+        Contents::new(Engine::Postgres, source, &words(configure), &words(init), &data, &driver)
+            .key()
+            .expect("a key")
+    }
+
+    #[test]
+    fn key_follows_what_determines_the_files_and_nothing_else() {
+        let plain = contents(&[], &[], 10);
+        assert_eq!(plain, contents(&["--without-readline", "--enable-debug"], &[], 10));
+        let others = [
+            contents(&["--with-blocksize=16"], &[], 10),
+            contents(&["--with-segsize=2"], &[], 10),
+            contents(&[], &["--data-checksums"], 10),
+            contents(&[], &[], 11),
+        ];
+        for (index, other) in others.iter().enumerate() {
+            assert_ne!(plain, *other);
+            assert!(!others[..index].contains(other));
+        }
+    }
+
+    #[test]
+    fn restoring_keeps_content_and_modes_and_refuses_links() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let (from, to) = (temp.path().join("from"), temp.path().join("to"));
+        std::fs::DirBuilder::new().mode(0o700).create(&from).expect("made");
+        std::fs::create_dir_all(from.join("base/1/empty")).expect("made");
+        for (name, size, mode) in [("base/1/a", 100_000, 0o600), ("PG_VERSION", 3, 0o640)] {
+            std::fs::write(from.join(name), vec![7; size]).expect("written");
+            std::fs::set_permissions(from.join(name), PermissionsExt::from_mode(mode))
+                .expect("mode");
+        }
+        let access = Access::new("/nonexistent", Engine::Postgres).expect("a user");
+        restore(&from, &to, &access).expect("copied");
+        let mode = |name: &str| to.join(name).metadata().expect("there").permissions().mode();
+        assert_eq!(
+            [mode(""), mode("base/1/a"), mode("PG_VERSION")].map(|m| m & 0o777),
+            [0o700, 0o600, 0o640]
+        );
+        assert!(to.join("base/1/empty").is_dir());
+        assert_eq!(std::fs::read(to.join("base/1/a")).expect("there"), vec![7; 100_000]);
+        let owner =
+            |path: &Path| std::os::unix::fs::MetadataExt::uid(&path.metadata().expect("there"));
+        let expected = access.account().map_or_else(|| owner(&from), |account| account.uid);
+        assert_eq!(owner(&to.join("base/1/a")), expected);
+
+        std::os::unix::fs::symlink("/etc", from.join("link")).expect("linked");
+        let error = restore(&from, &temp.path().join("again"), &access).expect_err("a link");
+        assert!(error.to_string().contains("neither a file nor a folder"), "{error}");
     }
 }
