@@ -6,6 +6,7 @@ pub mod compare;
 pub mod doctor;
 pub mod load;
 pub mod matrix;
+pub mod plan;
 pub mod select;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
     let common = &cli.common;
     match &cli.task {
         Task::Matrix(args) => matrix::run(&env, common, args),
-        Task::Plan(_) => Ok(Code::Done),
+        Task::Plan(args) => plan::run(&env, common, args),
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
         Task::Bench(args) => bench::run(&env, common, args.experiment.as_deref()),
         Task::Compare(args) => compare::run(&env, common, args),

@@ -1,8 +1,8 @@
 //! `matrix`: the whole way. What is done already is not done again.
 
-use crate::cli::{Common, MatrixArgs};
+use crate::cli::{Common, Format, MatrixArgs, PlanArgs};
 use crate::cmd::load::Loaded;
-use crate::cmd::{bench, build, compare};
+use crate::cmd::{bench, build, compare, plan};
 use crate::env::Env;
 use crate::exit::Code;
 use crate::progress::seconds;
@@ -29,6 +29,12 @@ fn stages(env: &Env, common: &Common, args: &MatrixArgs) -> anyhow::Result<Code>
     let experiment = loaded.experiment(args.experiment.as_deref())?;
     let expansion = loaded.expand(experiment, &common.set)?;
     let selection = loaded.select(common, &expansion)?;
+    if args.dry_run {
+        let experiment = Some(experiment.name.clone());
+        let args = PlanArgs { experiment, summary: false, format: Format::Text };
+        plan::print(env, &loaded, &expansion, &selection, &args)?;
+        return Ok(Code::Done);
+    }
     let builds = build::make_missing(env, &expansion, &selection)?;
     build::report(env, &builds);
     let Some(runs) = bench::run_missing(env, &loaded, &expansion, &selection)? else {
