@@ -4,5 +4,8 @@
 //! needs and this machine lacks is a failure that names the package, never a silent pass.
 
 mod bench;
+mod build;
+mod plan;
 mod support;
 mod tidy;
+mod whole;
