@@ -121,7 +121,13 @@ mod tests {
     #[test]
     fn a_row_never_changes() {
         let row = content().row(1);
-        assert_eq!(row, Row { k: 0, c: String::new(), pad: String::new() });
+        assert_eq!(row.k, 688);
+        assert_eq!(
+            row.c,
+            "37348714350-86101411833-47045816223-78937189274-56883813883-\
+             99942236393-48225357262-26134406911-11921297128-24496849644"
+        );
+        assert_eq!(row.pad, "74908227771-66098708379-13872499611-34237644517-30099125415");
     }
 
     #[test]

@@ -117,8 +117,8 @@ mod tests {
 
     fn run(threads: i64, warmup: f64, seconds: f64) -> String {
         format!(
-            r#"{{"run": {{"microbenchmark": "scan", "threads": {threads}, "warmup-seconds": {warmup},
-            "seconds": {seconds}, "prepared": true, "seed": 7}}}}"#
+            r#"{{"run": {{"microbenchmark": "scan", "threads": {threads},
+            "warmup-seconds": {warmup}, "seconds": {seconds}, "prepared": true, "seed": 7}}}}"#
         )
     }
 

@@ -1,4 +1,5 @@
-//! Response times: a histogram with three significant digits in nanoseconds, exact mean and maximum.
+//! Response times: a histogram of nanoseconds with three significant digits, exact mean and
+//! maximum.
 
 use std::time::Duration;
 

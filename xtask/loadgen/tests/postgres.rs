@@ -1,6 +1,7 @@
 //! The driver, end to end, against an installed PostgreSQL: load, every microbenchmark verified and
 //! run, the failures that a user can meet.
 #![expect(clippy::disallowed_methods, reason = "a test starts its own server, without the tool")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,7 @@ impl Postgres {
             .arg("-k")
             .arg(directory.path())
             .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=20"])
+            .args(["-c", "deadlock_timeout=5ms"])
             .current_dir(directory.path())
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(directory.path().join("log")).unwrap())
@@ -65,6 +67,13 @@ impl Postgres {
     fn is_ready(&self) -> bool {
         let mut ready = Command::new(Path::new(BIN).join("pg_isready"));
         ready.arg("-q").arg("-h").arg(self.directory.path()).status().unwrap().success()
+    }
+
+    /// A fast shutdown: connections are ended.
+    fn interrupt(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.server.id().try_into().unwrap());
+        // It may have ended already.
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
     }
 
     fn socket(&self) -> PathBuf {
@@ -85,13 +94,17 @@ impl Postgres {
 
     /// Runs the driver; its exit code and events.
     fn drive(&self, action: Action) -> (i32, Vec<Event>) {
+        self.drive_on(DATA, action)
+    }
+
+    fn drive_on(&self, data: Data, action: Action) -> (i32, Vec<Event>) {
         let server = Server {
             protocol: WireProtocol::Postgres,
             socket: self.socket().to_str().unwrap().to_owned(),
             user: "postgres".to_owned(),
             database: "postgres".to_owned(),
         };
-        let job = Job { version: VERSION, server, data: DATA, action };
+        let job = Job { version: VERSION, server, data, action };
         events(&loadgen(&serde_json::to_string(&job).unwrap()))
     }
 
@@ -103,7 +116,7 @@ impl Postgres {
     }
 
     fn measure(&self, name: &str, threads: u32, prepared: bool) -> Measured {
-        match self.last(Action::Run(run(name, threads, 0.3, prepared))) {
+        match self.last(Action::Run(run(name, threads, 0.2, prepared))) {
             Event::Measured(measured) => measured,
             other => panic!("{name}: {other:?}"),
         }
@@ -122,8 +135,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let pid = self.server.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &pid]).status();
+        self.interrupt();
         let _ = self.server.wait();
     }
 }
@@ -204,6 +216,7 @@ fn loads_verifies_and_measures() {
             is_plausible(microbenchmark, &measured);
         }
     }
+    refused_events_are_counted_and_rolled_back(&postgres);
     one_hot_row_makes_no_error(&postgres);
     a_statement_longer_than_the_window_is_no_number(&postgres);
     a_lost_server_is_a_failure(postgres);
@@ -292,6 +305,22 @@ fn is_plausible(microbenchmark: &catalog::Microbenchmark, measured: &Measured) {
     assert_eq!(measured.rows > 0, returns_rows, "{name}: {measured:?}");
 }
 
+/// Eight clients on ten rows get into each other's way all the time.
+fn refused_events_are_counted_and_rolled_back(postgres: &Postgres) {
+    let count = "SELECT count(*) FROM sbtest1 WHERE id <= 10";
+    let before = postgres.psql(count);
+    let few = Data { tables: 1, rows: 10, ..DATA };
+    let (code, events) = postgres.drive_on(few, Action::Run(run("write-only", 8, 0.5, true)));
+    let Some(Event::Measured(measured)) = events.last() else { panic!("{code} {events:?}") };
+    assert!(measured.errors.iter().any(|(_, count)| *count > 0), "{measured:?}");
+    let expected = ["23505", "40P01"];
+    assert!(measured.errors.iter().all(|(s, _)| expected.contains(&s.as_str())), "{measured:?}");
+    assert!(measured.events > 0, "{measured:?}");
+    // Whole events only: each puts back the row that it deletes.
+    let after: u64 = postgres.psql(count).parse().unwrap();
+    assert!(after >= before.parse().unwrap(), "{before} {after}");
+}
+
 fn one_hot_row_makes_no_error(postgres: &Postgres) {
     let before: u64 = postgres.psql("SELECT count(*) FROM sbtest1 WHERE id = 1").parse().unwrap();
     let measured = postgres.measure("update-one", 8, true);
@@ -328,13 +357,12 @@ fn a_statement_longer_than_the_window_is_no_number(postgres: &Postgres) {
         assert!(Instant::now() < deadline, "a statement runs on in the server");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' \
-               AND pid <> pg_backend_pid()";
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE \
+               '%pg_sleep(60)' AND pid <> pg_backend_pid()";
     postgres.psql(end);
 }
 
 fn a_lost_server_is_a_failure(mut postgres: Postgres) {
-    let pid = postgres.server.id().to_string();
     std::thread::scope(|scope| {
         let failing =
             scope.spawn(|| postgres.failure(Action::Run(run("point-query", 2, 30.0, true))));
@@ -342,8 +370,7 @@ fn a_lost_server_is_a_failure(mut postgres: Postgres) {
         while postgres.psql(busy) != "t" {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-        assert!(killed.success());
+        postgres.interrupt();
         let reason = failing.join().unwrap();
         assert!(reason.contains("terminating connection"), "{reason}");
     });

@@ -23,10 +23,10 @@ use self::frames::Frames;
 use super::{Cancel, Connection, Done, Error, Prepared, Rows};
 use crate::params::Params;
 
-/// The transaction status of a session outside a transaction.
+/// The transaction status of a connection outside a transaction.
 const IDLE: u8 = b'I';
 
-/// A session with a PostgreSQL server.
+/// A connection with a PostgreSQL server.
 pub struct Postgres {
     stream: UnixStream,
     /// Where the server is reached, for cancelling.
@@ -45,7 +45,7 @@ impl Postgres {
         let socket = &server.socket;
         let stream = UnixStream::connect(socket)
             .with_context(|| format!("cannot connect to the server at `{socket}`"))?;
-        let mut session = Self {
+        let mut connection = Self {
             stream,
             socket: socket.clone(),
             frames: Frames::default(),
@@ -55,10 +55,10 @@ impl Postgres {
             process_id: 0,
             secret_key: 0,
         };
-        session
+        connection
             .start(server)
-            .with_context(|| format!("cannot start a session with the server at `{socket}`"))?;
-        Ok(session)
+            .with_context(|| format!("cannot start a connection with the server at `{socket}`"))?;
+        Ok(connection)
     }
 
     fn start(&mut self, server: &Server) -> anyhow::Result<()> {
@@ -195,8 +195,9 @@ impl Connection for Postgres {
         params: &Params,
         rows: Option<&mut Rows>,
     ) -> Result<Done, Error> {
-        // Values and results as text, as libpq does by default: the server's work per statement is
-        // then that of the clients which published numbers come from.
+        // Values and results as text, as libpq does by default: the server then works as it does for
+        // the clients which published numbers come from. But libpq also has every result described
+        // again, which drivers that keep a statement's description do not.
         frontend::bind(
             "",
             &self.names[prepared.0],

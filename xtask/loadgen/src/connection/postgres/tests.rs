@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// A session with `answers`, which the other end sends in turn, one per message from the session
+/// A connection with `answers`, which the other end sends in turn, one per message from the connection
 /// that wants an answer (Query, Sync), and then closes.
-fn session(answers: Vec<Vec<u8>>) -> (Postgres, std::thread::JoinHandle<Vec<u8>>) {
+fn connection(answers: Vec<Vec<u8>>) -> (Postgres, std::thread::JoinHandle<Vec<u8>>) {
     let (stream, mut other) = UnixStream::pair().unwrap();
     let server = std::thread::spawn(move || {
         let mut seen = Vec::new();
@@ -25,17 +25,37 @@ fn session(answers: Vec<Vec<u8>>) -> (Postgres, std::thread::JoinHandle<Vec<u8>>
         }
         seen
     });
-    let session = Postgres {
+    let mut connection = over(stream);
+    connection.names.push("s0".to_owned());
+    (connection, server)
+}
+
+fn over(stream: UnixStream) -> Postgres {
+    Postgres {
         stream,
         socket: String::new(),
         frames: Frames::default(),
         out: BytesMut::new(),
-        names: vec!["s0".to_owned()],
+        names: Vec::new(),
         status: IDLE,
-        process_id: 1,
-        secret_key: 2,
+        process_id: 0,
+        secret_key: 0,
+    }
+}
+
+/// Starts a connection with a server that sends `answer`.
+fn start(answer: &[u8]) -> anyhow::Result<Postgres> {
+    let (stream, mut other) = UnixStream::pair().unwrap();
+    other.write_all(answer).unwrap();
+    let mut connection = over(stream);
+    let server = Server {
+        protocol: catalog::protocol::WireProtocol::Postgres,
+        socket: String::new(),
+        user: "me".to_owned(),
+        database: "d".to_owned(),
     };
-    (session, server)
+    connection.start(&server)?;
+    Ok(connection)
 }
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -58,12 +78,12 @@ fn a_prepared_statement_is_one_bind_execute_sync() {
     let row = message(b'D', b"\0\x02\0\0\0\x02ab\xff\xff\xff\xff");
     let complete = message(b'C', b"SELECT 2\0");
     let answer = [message(b'2', b""), row.clone(), row, complete, ready(b'T')].concat();
-    let (mut session, server) = session(vec![answer]);
+    let (mut connection, server) = connection(vec![answer]);
     let mut rows = Rows::new();
-    let done = session.execute(Prepared(0), &params(&["17", "x"]), Some(&mut rows)).unwrap();
+    let done = connection.execute(Prepared(0), &params(&["17", "x"]), Some(&mut rows)).unwrap();
     assert_eq!(done, Done { rows: 2, affected: 2 });
     assert_eq!(rows, vec![vec![Some("ab".to_owned()), None]; 2]);
-    assert!(session.in_transaction());
+    assert!(connection.in_transaction());
     let bind = b"\0s0\0\0\0\0\x02\0\0\0\x0217\0\0\0\x01x\0\0";
     let execute = message(b'E', b"\0\0\0\0\0");
     let expected = [message(b'B', bind), execute, message(b'S', b"")].concat();
@@ -71,36 +91,36 @@ fn a_prepared_statement_is_one_bind_execute_sync() {
 }
 
 #[test]
-fn a_refused_statement_says_its_state_and_leaves_the_session_usable() {
+fn a_refused_statement_says_its_state_and_leaves_the_connection_usable() {
     let error = message(b'E', b"SERROR\0VERROR\0C40P01\0Mdeadlock detected\0\0");
     let answers =
         vec![[error, ready(b'E')].concat(), [message(b'C', b"ROLLBACK\0"), ready(b'I')].concat()];
-    let (mut session, server) = session(answers);
-    let error = session.query(b"UPDATE t", None).unwrap_err();
+    let (mut connection, server) = connection(answers);
+    let error = connection.query(b"UPDATE t", None).unwrap_err();
     assert_eq!(error.expected(), Some("40P01"));
     assert_eq!(error.to_string(), "the server says: ERROR: deadlock detected (SQLSTATE 40P01)");
-    assert!(session.in_transaction());
-    assert_eq!(session.query(b"ROLLBACK", None).unwrap(), Done::default());
-    assert!(!session.in_transaction());
+    assert!(connection.in_transaction());
+    assert_eq!(connection.query(b"ROLLBACK", None).unwrap(), Done::default());
+    assert!(!connection.in_transaction());
     server.join().unwrap();
 }
 
 #[test]
 fn a_server_that_ends_is_quoted() {
     let error = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0");
-    let (mut session, server) = session(vec![error]);
-    let error = session.query(b"SELECT 1", None).unwrap_err();
+    let (mut connection, server) = connection(vec![error]);
+    let error = connection.query(b"SELECT 1", None).unwrap_err();
     assert_eq!(error.expected(), None);
     assert!(error.to_string().contains("FATAL: terminating connection"), "{error}");
     server.join().unwrap();
-    let error = session.query(b"SELECT 1", None).unwrap_err();
+    let error = connection.query(b"SELECT 1", None).unwrap_err();
     assert!(error.to_string().contains("the connection to the server was lost"), "{error}");
 }
 
 #[test]
 fn what_has_no_place_is_an_error() {
-    let (mut session, server) = session(vec![message(b'R', b"\0\0\0\0")]);
-    let error = session.query(b"SELECT 1", None).unwrap_err();
+    let (mut connection, server) = connection(vec![message(b'R', b"\0\0\0\0")]);
+    let error = connection.query(b"SELECT 1", None).unwrap_err();
     assert!(error.to_string().contains("a message `R`"), "{error}");
     server.join().unwrap();
 }
@@ -109,9 +129,10 @@ fn what_has_no_place_is_an_error() {
 fn copy_sends_the_pieces_and_counts() {
     let answers =
         vec![message(b'G', b"\0\0\0"), [message(b'C', b"COPY 3\0"), ready(b'I')].concat()];
-    let (mut session, server) = session(answers);
+    let (mut connection, server) = connection(answers);
     let mut pieces = vec![b"3\n".to_vec(), b"1\n2\n".to_vec()];
-    let done = session.copy_in("COPY t", &mut |out| out.extend(pieces.pop().unwrap_or_default()));
+    let done =
+        connection.copy_in("COPY t", &mut |out| out.extend(pieces.pop().unwrap_or_default()));
     assert_eq!(done.unwrap().affected, 3);
     let expected = [
         message(b'Q', b"COPY t\0"),
@@ -130,4 +151,26 @@ fn command_tags_end_in_their_count() {
         let body = format!("{tag}\0");
         assert_eq!(affected(&message(b'C', body.as_bytes())), count, "{tag}");
     }
+}
+
+#[test]
+fn a_trusting_server_gives_what_cancelling_needs() {
+    let welcome = message(b'R', b"\0\0\0\0");
+    let parameter = message(b'S', b"server_version\x0015.0\0");
+    let key = message(b'K', b"\0\0\0\x07\0\0\0\x09");
+    let connection = start(&[welcome, parameter, key, ready(b'I')].concat()).unwrap();
+    assert_eq!((connection.process_id, connection.secret_key), (7, 9));
+    assert!(!connection.in_transaction());
+}
+
+#[test]
+fn a_server_that_wants_a_password_is_refused_with_what_to_do() {
+    for (kind, rest) in [(3, b"".as_slice()), (5, b"salt"), (10, b"SCRAM-SHA-256\0\0")] {
+        let answer = message(b'R', &[[0, 0, 0, kind].as_slice(), rest].concat());
+        let error = start(&answer).err().unwrap().to_string();
+        assert!(error.contains("`me`") && error.contains("trust"), "{error}");
+    }
+    let error = message(b'E', b"SFATAL\0VFATAL\0C3D000\0Mdatabase \"d\" does not exist\0\0");
+    let error = start(&error).err().unwrap().to_string();
+    assert!(error.contains("database \"d\" does not exist"), "{error}");
 }
