@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use catalog::protocol::Data;
+use catalog::protocol::{ClientUsage, Data, Event, Latency, Measured};
 use jiff::Timestamp;
 use xtask::bench::driver::Driver;
 use xtask::bench::placement;
@@ -159,10 +159,22 @@ case "$job" in
 *'"dies"'*) echo "out of luck" >&2; exit 3;;
 *'"lasts"'*) echo '{"event":"window-begin"}'; sleep 60;;
 *) echo '{"event":"window-begin"}'; sleep 0.1; echo '{"event":"window-end"}'
-  echo '{"event":"measured","seconds":0.1,"queries":7,"events":7,"rows":7,"errors":[],"queries-per-second":[],"latency":{"mean-us":1.0,"p50-us":1,"p95-us":1,"p99-us":1,"max-us":1,"histogram":""},"client":{"user-seconds":0.1,"system-seconds":0.1,"context-switches":1}}';;
+  echo 'MEASURED';;
 esac
 "#;
-    let script = script.replace("WORK", work.to_str().expect("text"));
+    let measured = Event::Measured(Measured {
+        seconds: 0.1,
+        queries: 7,
+        events: 7,
+        rows: 7,
+        errors: Vec::new(),
+        queries_per_second: Vec::new(),
+        latency: Latency::default(),
+        client: ClientUsage::default(),
+    });
+    let script = script
+        .replace("WORK", work.to_str().expect("text"))
+        .replace("MEASURED", &serde_json::to_string(&measured).expect("JSON"));
     std::fs::write(&file, script).expect("written");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("mode");
     Driver::at(file, TOOL).expect("a driver")
