@@ -180,6 +180,8 @@ fn a_killed_tool_leaves_no_server() {
     let mut victim = Proc::new(std::env::current_exe().expect("this program"))
         .args(["--ignored", "--exact", "bench::hold_a_server", "--nocapture"])
         .env(VICTIM, folder.path())
+        // What a killed tool cannot remove, its socket's folder, goes with this one.
+        .env("TMPDIR", folder.path())
         .spawn()
         .expect("started");
     let lines = BufReader::new(victim.stdout().expect("a pipe")).lines();

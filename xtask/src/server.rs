@@ -263,7 +263,8 @@ impl Server {
             if begin.elapsed() > timeout {
                 let tail = crate::proc::tail_of(&self.log);
                 bail!(
-                    "the server does not answer after {timeout:?}: {refusal:#}{tail}\n  whole log: {}",
+                    "the server does not answer after {timeout:?}: {refusal:#}{tail}\n  \
+                     whole log: {}",
                     self.log.display()
                 );
             }

@@ -191,11 +191,17 @@ mod tests {
 
     #[test]
     fn executable_is_found_among_the_messages() {
-        let messages = r#"{"reason":"compiler-artifact","target":{"name":"catalog"},"executable":null}
-not json
-{"reason":"compiler-artifact","target":{"name":"loadgen"},"executable":"/t/release/loadgen"}
-{"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages), Some("/t/release/loadgen".into()));
+        let artifact = |name: &str, executable: &str| {
+            let target = format!(r#""target":{{"name":"{name}"}},"executable":{executable}"#);
+            format!(r#"{{"reason":"compiler-artifact",{target}}}"#)
+        };
+        let messages = [
+            artifact("catalog", "null"),
+            "not json".to_owned(),
+            artifact("loadgen", "\"/t/release/loadgen\""),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        assert_eq!(executable(&messages.join("\n")), Some("/t/release/loadgen".into()));
         assert_eq!(executable(""), None);
     }
 

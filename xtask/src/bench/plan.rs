@@ -156,3 +156,132 @@ impl Plan {
             .sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use catalog::protocol::{ClientUsage, Latency};
+
+    use super::*;
+    use crate::matrix::model::Engine;
+    use crate::record::{SCHEMA, Sample, ServerUsage};
+
+    fn plan() -> Plan {
+        let target = |name: &str| Target {
+            name: format!("build.{name}"),
+            id: Digest::of(name.as_bytes()),
+            build: "build".to_owned(),
+            build_id: Digest::of(b"build"),
+            settings: Vec::new(),
+            config: name.to_owned(),
+            install: Install { engine: Engine::Postgres, prefix: "/opt/pg".into() },
+            server: Settings::default(),
+            init: Vec::new(),
+            source: Digest::of(b"source"),
+            configure: Vec::new(),
+        };
+        Plan {
+            experiment: "e".to_owned(),
+            targets: vec![target("base"), target("other")],
+            workload: "w".to_owned(),
+            data: Data { tables: 1, rows: 10, seed: 1 },
+            warmup_seconds: 1.0,
+            prepared: true,
+            items: vec![Measure {
+                microbenchmark: "scan".to_owned(),
+                group: "range-1".to_owned(),
+                writes: false,
+                threads: 1,
+                seconds: 2.0,
+                workload_id: Digest::of(b"w"),
+            }],
+            placement: Placement::Together,
+            repeats: 1,
+            seed: 1,
+            host: "h".to_owned(),
+            boot: "b".to_owned(),
+            cores: vec![vec![0], vec![1]],
+        }
+    }
+
+    fn record(plan: &Plan, target: usize) -> Record {
+        let (target, item) = (&plan.targets[target], &plan.items[0]);
+        Record {
+            schema: SCHEMA,
+            tool: "0".to_owned(),
+            experiment: plan.experiment.clone(),
+            block: 1,
+            place: 0,
+            order_seed: 0,
+            invocation: String::new(),
+            target: target.name.clone(),
+            target_id: target.id,
+            build: target.build.clone(),
+            build_id: target.build_id,
+            settings: Vec::new(),
+            config: target.config.clone(),
+            workload: plan.workload.clone(),
+            workload_id: item.workload_id,
+            microbenchmark: item.microbenchmark.clone(),
+            group: item.group.clone(),
+            threads: item.threads,
+            host: plan.host.clone(),
+            boot: plan.boot.clone(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            placement: resolve(plan.placement, item.threads, &plan.cores).expect("possible"),
+            outcome: Outcome::Ok(Box::new(Sample {
+                seconds: 2.0,
+                warmup_seconds: 1.0,
+                queries: 1,
+                events: 1,
+                errors: Vec::new(),
+                queries_per_second: Vec::new(),
+                latency: Latency::default(),
+                server: ServerUsage::default(),
+                client: ClientUsage::default(),
+            })),
+        }
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn records_count_while_they_describe_what_is_wanted() {
+        let plan = plan();
+        let done = [record(&plan, 0), record(&plan, 1)];
+        let later = at("2026-01-02T00:00:00Z");
+        assert_eq!(plan.blocks(&done, later).expect("a schedule"), []);
+        type Change = (&'static str, fn(&mut Record));
+        let changes: [Change; 6] = [
+            ("another target", |r| r.target_id = Digest::of(b"x")),
+            ("another workload", |r| r.workload_id = Digest::of(b"x")),
+            ("other cores", |r| r.placement.server_cpus = vec![0]),
+            ("other clients", |r| r.threads = 2),
+            // The numbers of blocks are those of this experiment on this host.
+            ("another host", |r| r.host = "x".to_owned()),
+            ("another experiment", |r| r.experiment = "x".to_owned()),
+        ];
+        for (what, change) in changes {
+            let mut records = done.clone();
+            change(&mut records[1]);
+            let blocks = plan.blocks(&records, later).expect("a schedule");
+            let numbers: Vec<_> = blocks.iter().map(|block| block.number).collect();
+            assert_eq!(numbers, [2], "{what}");
+            assert_eq!(blocks[0].visits.len(), 2, "{what}");
+        }
+        assert_eq!(plan.blocks(&[], later).expect("a schedule")[0].number, 1);
+    }
+
+    #[test]
+    fn the_rest_of_a_block_is_counted_from_the_end_of_its_last_run() {
+        let plan = plan();
+        let base = [record(&plan, 0)];
+        // The run began at midnight and took 3 s.
+        for (now, resumed) in [("2026-01-01T00:15:02Z", true), ("2026-01-01T00:15:03Z", false)] {
+            let blocks = plan.blocks(&base, at(now)).expect("a schedule");
+            assert_eq!(blocks[0].resumed, resumed, "{now}");
+            assert!((plan.seconds(&blocks) - if resumed { 3.0 } else { 6.0 }).abs() < 1e-9);
+        }
+    }
+}

@@ -1,13 +1,14 @@
 //! What a server's process tree used between two moments, from `/proc` (`proc(5)`).
 //!
-//! CPU time: the kernel keeps it in nanoseconds and prints `utime` and `stime` in ticks of 10 ms, so
-//! the total of live threads is taken from `schedstat`, in nanoseconds, and only divided into user
-//! and system by the ticks. What a process used is not lost when it ends: its parent's `cutime`,
-//! `cstime` and `io` hold it from then on. (A control group would count it all in one file, but
-//! groups change how the scheduler divides the cores, that is, what is to be measured.)
+//! CPU time: the kernel keeps it in nanoseconds and prints `utime` and `stime` in ticks of 10 ms,
+//! so the total of live threads is taken from `schedstat`, in nanoseconds, and only divided into
+//! user and system by the ticks. What a process used is not lost when it ends: its parent's
+//! `cutime`, `cstime` and `io` hold it from then on. (A control group would count it all in one
+//! file, but groups change how the scheduler divides the cores, that is, what is to be measured.)
 //!
-//! Context switches have no such account, so each thread's last known number is kept ([`Tracker::
-//! observe`], once per second of a window): an ended process loses at most its last second.
+//! Context switches have no such account, so each thread's last known number is kept
+//! ([`Tracker::observe`], once per second of a window): an ended process loses at most its last
+//! second.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -271,8 +272,9 @@ mod tests {
     /// A shell that burns CPU in children that end, as a server's backends do.
     #[test]
     fn ended_children_are_counted() {
-        // The loops print when they are done; `read` keeps the shell alive until it is dropped.
-        let script = "read go; for i in 1 2 3; do (n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done); done; \
+        // It says when it is done, and stays so that it can be read.
+        let script = "read go; \
+                      for i in 1 2 3; do (n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done); done; \
                       dd if=/dev/zero of=\"$0\" bs=1024 count=512 2>/dev/null; echo done; sleep 60";
         let temp = tempfile::tempdir_in(".").expect("a directory");
         let file = temp.path().join("written");

@@ -45,7 +45,7 @@ pub struct Demand {
     pub now: Timestamp,
 }
 
-/// A run of the past that still counts: its target, item, host and workload are those of the demand.
+/// A run of the past that still counts: target, item, host and workload are those of the demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
     /// Its block.

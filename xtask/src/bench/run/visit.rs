@@ -116,7 +116,7 @@ impl Runner<'_> {
     ) -> anyhow::Result<()> {
         let qps = thousands(sample.qps());
         self.summary.ok += 1;
-        self.told(visiting, item, &format!("{qps} qps"));
+        self.told(visiting, item, Ok(format!("{qps} qps")));
         let measured = Duration::try_from_secs_f64(sample.warmup_seconds + sample.seconds);
         self.env.reporter.account("measure", measured.unwrap_or_default());
         self.record(visiting, item, begin, Outcome::Ok(Box::new(sample)))
@@ -131,7 +131,7 @@ impl Runner<'_> {
         log: Option<&Path>,
     ) -> anyhow::Result<()> {
         self.summary.failed += 1;
-        self.told(visiting, item, &format!("failed: {reason}"));
+        self.told(visiting, item, Err(reason));
         let log = log.filter(|log| log.exists()).map(|log| {
             log.strip_prefix(&self.env.work).unwrap_or(log).to_string_lossy().into_owned()
         });
@@ -148,18 +148,22 @@ impl Runner<'_> {
         items.iter().try_for_each(|item| self.fail(visiting, *item, Timestamp::now(), reason, log))
     }
 
-    /// One line per finished run, and the bar.
-    fn told(&mut self, visiting: &Visiting<'_>, item: usize, how: &str) {
+    /// One line per finished run, and the bar; a failure is told also when quiet.
+    fn told(&mut self, visiting: &Visiting<'_>, item: usize, how: Result<String, &str>) {
         let measure = &self.plan.items[item];
         self.done_ms += ((self.plan.warmup_seconds + measure.seconds) * 1000.0) as u64;
         self.task.position(self.done_ms);
-        self.env.reporter.line(format!(
-            "block {}/{} {} {} {how}",
+        let head = format!(
+            "block {}/{} {} {}",
             visiting.block.number,
             self.last_block,
             visiting.target.name,
             title(&measure.microbenchmark, measure.threads),
-        ));
+        );
+        match how {
+            Ok(rate) => self.env.reporter.line(format!("{head} {rate}")),
+            Err(reason) => self.env.reporter.warn(format!("{head} failed: {reason}")),
+        }
     }
 
     fn record(
