@@ -118,7 +118,7 @@ pub fn generate<'m>(
         this.combos.clear();
     }
     this.base_cells(mistakes);
-    if this.rows.len() > 0 || !experiment.rules.is_empty() {
+    if this.may_repeat() {
         this.merge();
     }
     if this.is_about_runs {
@@ -173,6 +173,15 @@ impl<'m> Generator<'_, 'm> {
                 self.product(*source, UNNAMED, &vec![vec![0]; axes], mistakes);
             }
         }
+    }
+
+    /// Whether a cell may have come up twice: one product alone has each cell once.
+    fn may_repeat(&self) -> bool {
+        let experiment = self.experiment;
+        !experiment.variants.is_empty()
+            || !experiment.zip.is_empty()
+            || experiment.cross.len() > 1
+            || !self.fixed.is_empty()
     }
 
     /// Chooses what a variant names.

@@ -93,7 +93,9 @@ fn serialise(parts: &[&Part], buffer: &mut Vec<u8>) {
     for list in 0..LISTS {
         let count: u32 = parts.iter().map(|part| part.lists[list].0).sum();
         buffer.extend(count.to_be_bytes());
-        parts.iter().for_each(|part| buffer.extend_from_slice(&part.lists[list].1));
+        if count > 0 {
+            parts.iter().for_each(|part| buffer.extend_from_slice(&part.lists[list].1));
+        }
     }
 }
 

@@ -267,7 +267,10 @@ fn shipped_file_is_right() {
         ["toolchain", "build-type", "debug", "opt", "fp", "lto", "cpu", "psi", "less"]
     );
     assert!(matches!(matrix.sources[1].kind, SourceKind::Prefix { .. }));
-    assert_eq!(matrix.default_experiment.as_deref(), Some("quickstart"));
+    assert_eq!(matrix.experiment(None).map(|one| one.name.as_str()).ok(), Some("quickstart"));
+    let error = matrix.experiment(Some("pgflags")).expect_err("not defined").to_string();
+    assert!(error.contains("experiment `pgflags` is not defined"), "{error}");
+    assert!(error.contains("did you mean `pg-flags`"), "{error}");
 }
 
 proptest! {
