@@ -32,7 +32,7 @@ use rows::{AXES, Rows, SOURCE};
 use scope::{Scope, is_installed};
 use targets::Combo;
 
-pub use generate::{LeftOut, RuleOutcome};
+pub use generate::{LeftOut, RuleOutcome, counted};
 pub use ids::{INSTALLED, Recipe, build_id};
 pub use targets::{Target, target_id};
 

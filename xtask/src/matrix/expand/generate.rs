@@ -309,7 +309,8 @@ impl<'m> Generator<'_, 'm> {
             let message = format!("experiment `{}` has no cells", self.experiment.name);
             let mut item = Diagnostic::at(&self.experiment.span, message);
             for LeftOut { setting, when, count, unit } in &self.left_out {
-                item = item.help(format!("{count} {unit} left out: `{setting}` only when {when}"));
+                let count = counted(*count, unit);
+                item = item.help(format!("{count} left out: `{setting}` only when {when}"));
             }
             mistakes.push(item);
         }
@@ -353,6 +354,14 @@ impl<'m> Generator<'_, 'm> {
         };
         let (combos, left_out, aliases) = (self.combos, self.left_out, self.aliases);
         Generated { cells, combos, targets, rules, left_out, aliases }
+    }
+}
+
+/// `1 cell`, `2 cells`.
+pub fn counted(count: usize, unit: &str) -> String {
+    match count {
+        1 => format!("1 {}", unit.trim_end_matches('s')),
+        _ => format!("{count} {unit}"),
     }
 }
 
