@@ -1,1 +1,8 @@
-//! t
+//! End-to-end tests: the real binary against real compilers, real sources and real servers.
+//!
+//! One binary for all of them; a file per subject. `support` has the project builder. What a test
+//! needs and this machine lacks is a failure that names the package, never a silent pass.
+
+mod bench;
+mod support;
+mod tidy;

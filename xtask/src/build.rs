@@ -1,3 +1,11 @@
-//! Builds: what they are (`spec`), how an engine is made (recipes), and where they lie.
+//! Builds: what one is ([`spec`]), how an engine is made ([`recipe`]), how steps are run under one
+//! pool of job tokens ([`run`]), and where finished builds lie ([`store`]).
 
+pub mod layout;
+pub mod manifest;
+pub mod postgres;
+pub mod recipe;
+pub mod run;
 pub mod spec;
+pub mod store;
+pub mod tokens;

@@ -421,6 +421,13 @@ fn join(thread: std::thread::JoinHandle<Vec<u8>>) -> Vec<u8> {
     thread.join().unwrap_or_default()
 }
 
+/// The last lines of a log, each on a line of its own behind a bar, for an error message.
+pub fn tail_of(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    tail(&text, TAIL_LINES).iter().map(|line| format!("\n  | {line}")).collect()
+}
+
 /// The last `count` lines that say something.
 fn tail(text: &str, count: usize) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -25,6 +25,22 @@ pub struct Spec {
     pub options: Options,
 }
 
+impl Spec {
+    /// The inputs in the form that is stored beside the build.
+    pub fn inputs(&self) -> Inputs {
+        Inputs {
+            recipe: crate::build::recipe::revision(self.source.engine).to_owned(),
+            source: self.source.name.clone(),
+            source_facts: self.source_facts.clone(),
+            toolchain: self
+                .toolchain
+                .as_ref()
+                .map(|found| (found.name.clone(), found.version.clone(), found.digest)),
+            options: self.options.clone(),
+        }
+    }
+}
+
 /// The inputs of a build in a form that is stored beside it, so that the next plan can tell what
 /// changed since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,4 +56,54 @@ pub struct Inputs {
     pub toolchain: Option<(String, String, Digest)>,
     /// The options, resolved.
     pub options: Options,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::matrix::model::{Engine, Family, SourceKind};
+
+    /// A Postgres spec with these flags, for the tests of recipes.
+    pub(crate) fn spec(flags: &[&str]) -> Spec {
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let options = Options {
+            cflags: flags.clone(),
+            cxxflags: flags,
+            configure: vec!["--without-zlib".to_owned()],
+            ..Options::default()
+        };
+        Spec {
+            name: "pg1518_test".to_owned(),
+            id: Digest::of(b"spec"),
+            source: Source {
+                name: "pg1518".to_owned(),
+                engine: Engine::Postgres,
+                version: "15.18".parse().ok(),
+                kind: SourceKind::Archive { sha256: Digest::of(b"archive"), origins: Vec::new() },
+                patches: Vec::new(),
+                options: Options::default(),
+                span: 0..0,
+            },
+            source_facts: SourceFacts {
+                version: "15.18".to_owned(),
+                digest: Digest::of(b"archive"),
+                patches: Vec::new(),
+            },
+            toolchain: Some(Toolchain {
+                name: "gcc".to_owned(),
+                family: Family::Gcc,
+                version: "12.2.0".to_owned(),
+                target: "x86_64-linux-gnu".to_owned(),
+                tools: vec![
+                    ("cc".to_owned(), "/usr/bin/gcc".into()),
+                    ("ar".to_owned(), "/usr/bin/gcc-ar".into()),
+                ],
+                files: Vec::new(),
+                digest: Digest::of(b"gcc"),
+                details: Default::default(),
+            }),
+            settings: vec![("opt".to_owned(), "o3".to_owned())],
+            options,
+        }
+    }
 }

@@ -1,0 +1,181 @@
+//! The manifest: how a build was made and what came out. One JSON file per build, beside the build
+//! and in `results/manifests/`.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use crate::build::spec::Inputs;
+use crate::facts::Toolchain;
+use crate::hash::Digest;
+
+/// The version of the schema; readers refuse a newer one.
+pub const SCHEMA: u32 = 1;
+
+/// How a build was made and what came out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Manifest {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of this tool.
+    pub tool: String,
+    /// The readable name of the build.
+    pub name: String,
+    /// The build id.
+    pub id: Digest,
+    /// Axis and setting.
+    pub settings: Vec<(String, String)>,
+    /// Everything that determines the bytes.
+    pub inputs: Inputs,
+    /// The compiler and the files that it consists of.
+    pub toolchain: Toolchain,
+    /// Whether the build ran under its canonical paths; else compilers mapped the real ones.
+    pub canonical_paths: bool,
+    /// The variables of every step.
+    pub environment: Vec<(String, String)>,
+    /// The commands, in order.
+    pub steps: Vec<StepDone>,
+    /// The host that built (`arch-os`), for people.
+    pub host: String,
+    /// When the build began, RFC 3339, UTC.
+    pub started: String,
+    /// What the built server says of itself.
+    pub receipt: String,
+    /// The hash over all installed files: path, mode, content or link.
+    pub tree: Digest,
+    /// The installed files, by path.
+    pub files: Vec<FileDone>,
+}
+
+/// One command as it was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StepDone {
+    /// `configure`, `backend`…
+    pub name: String,
+    /// Program and arguments.
+    pub words: Vec<String>,
+    /// The working directory, as the build saw it.
+    pub cwd: PathBuf,
+    /// Wall time in seconds, waiting for job tokens not included.
+    pub seconds: f64,
+}
+
+/// One installed file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FileDone {
+    /// Below the prefix, with `/`.
+    pub path: String,
+    /// Permission bits in octal; `link` for a symbolic link.
+    pub mode: String,
+    /// Length in bytes (of the target's name for a link).
+    pub size: u64,
+    /// Hash of the content (of the target's name for a link).
+    pub sha256: Digest,
+}
+
+/// Lists a tree: every file with mode, size and hash, sorted by path.
+///
+/// # Errors
+/// When something cannot be read, or a name is not UTF-8.
+pub fn list(tree: &Path) -> anyhow::Result<Vec<FileDone>> {
+    let mut files = Vec::new();
+    let mut folders = vec![tree.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let kind = fs::symlink_metadata(&path)?;
+            if kind.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(tree)?.to_str();
+            let name = name.with_context(|| format!("{} is not UTF-8", path.display()))?.to_owned();
+            files.push(if kind.is_symlink() {
+                let target = fs::read_link(&path)?;
+                let target = target.as_os_str().as_encoded_bytes();
+                let (size, sha256) = (target.len() as u64, Digest::of(target));
+                FileDone { path: name, mode: "link".into(), size, sha256 }
+            } else {
+                let mode = format!("{:04o}", kind.permissions().mode() & 0o7777);
+                let sha256 = Digest::of_file(&path)?;
+                FileDone { path: name, mode, size: kind.len(), sha256 }
+            });
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+/// The hash over a listed tree: one line per file, `MODE SHA256 PATH`.
+pub fn tree_digest(files: &[FileDone]) -> Digest {
+    let mut text = String::new();
+    for file in files {
+        text.push_str(&format!("{} {} {}\n", file.mode, file.sha256, file.path));
+    }
+    Digest::of(text.as_bytes())
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a manifest of a known schema.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        let manifest: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a manifest", path.display()))?;
+        anyhow::ensure!(
+            manifest.schema <= SCHEMA,
+            "{} has schema {}, this tool knows {SCHEMA}: use the newer tool that wrote it",
+            path.display(),
+            manifest.schema
+        );
+        Ok(manifest)
+    }
+
+    /// The manifest as it is written: readable, one field per line, ending in a newline.
+    ///
+    /// # Errors
+    /// When it cannot be serialised (a path that is not UTF-8).
+    pub fn text(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string_pretty(self).context("cannot write the manifest")? + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tree_hash_sees_content_mode_name_and_link() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let tree = dir.path();
+        std::fs::create_dir(tree.join("bin")).expect("made");
+        std::fs::write(tree.join("bin/a"), "one").expect("written");
+        std::os::unix::fs::symlink("a", tree.join("bin/b")).expect("linked");
+        let digest = || tree_digest(&list(tree).expect("listed"));
+        let first = digest();
+        assert_eq!(first, digest());
+        let mut seen = vec![first];
+        let mut changed = |what: &str| {
+            assert!(!seen.contains(&digest()), "{what}");
+            seen.push(digest());
+        };
+        std::fs::write(tree.join("bin/a"), "two").expect("written");
+        changed("content");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(tree.join("bin/a"), mode).expect("mode");
+        changed("mode");
+        std::fs::rename(tree.join("bin/a"), tree.join("bin/c")).expect("renamed");
+        changed("name");
+        std::fs::remove_file(tree.join("bin/b")).expect("removed");
+        std::os::unix::fs::symlink("c", tree.join("bin/b")).expect("linked");
+        changed("link");
+    }
+}

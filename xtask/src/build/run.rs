@@ -1,0 +1,335 @@
+//! Makes builds: several at once under one pool of job tokens, so that the serial phases of one
+//! (configure, linking) overlap the compiling of another.
+
+use std::io::{Read as _, Seek as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use fs_err as fs;
+
+use crate::build::layout::Layout;
+use crate::build::manifest::{self, Manifest, SCHEMA, StepDone};
+use crate::build::recipe::{self, Step};
+use crate::build::spec::Spec;
+use crate::build::store;
+use crate::build::tokens::{Token, Tokens};
+use crate::env::Env;
+use crate::exit::{Code, coded};
+use crate::interrupt;
+use crate::launch::{self, Bind};
+use crate::proc::{Proc, own_file};
+use crate::progress::Task;
+use crate::source::Tree;
+
+/// Set to any value, this variable makes builds use their real folders although the kernel would
+/// allow a mount namespace: for trying the fallback.
+pub const NO_NAMESPACE: &str = "MATRIX_NO_NAMESPACE";
+
+/// How one build ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Which of the specs.
+    pub index: usize,
+    /// What came of it.
+    pub result: anyhow::Result<Manifest>,
+}
+
+/// Makes all builds and gives the result of each, in the order in which they ended. A failed build
+/// does not stop the others unless `env.keep_going` is off.
+///
+/// # Errors
+/// Only what stops all of them: the user, or a disk that refuses the common folders.
+pub fn run(env: &Env, builds: &[(Spec, Tree)]) -> anyhow::Result<Vec<Ended>> {
+    if builds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let _lock = lock(env)?;
+    clean_staging(env)?;
+    let namespaces = namespaces_work(env)?;
+    if !namespaces {
+        env.reporter.warn(
+            "the kernel allows no mount namespace here: compilers map the real folders to the \
+             canonical ones instead, which does not cover clang's ThinLTO",
+        );
+    }
+    let tokens = Tokens::new(env.jobs)?;
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let ended = Mutex::new(Vec::new());
+    // One more than there are tokens: while one build waits for a file or a hash, another computes.
+    let workers = builds.len().min(env.jobs + 1);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while !interrupt::requested() && !stop.load(Ordering::SeqCst) {
+                    let index = next.fetch_add(1, Ordering::SeqCst);
+                    let Some((spec, tree)) = builds.get(index) else { return };
+                    let result = Making { env, spec, tree, tokens: &tokens, namespaces }.run();
+                    if result.is_err() && !env.keep_going {
+                        stop.store(true, Ordering::SeqCst);
+                    }
+                    let mut ended = ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    ended.push(Ended { index, result });
+                }
+            });
+        }
+    });
+    interrupt::check()?;
+    Ok(ended.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// Only one call of the tool builds in a work directory at a time.
+fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
+    fs::create_dir_all(&env.work)?;
+    let path = env.work.join("build.lock");
+    let file = fs::File::create(&path)?.into_parts().0;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            env.reporter.line("waiting: another xtask builds in this work directory");
+        }
+        Err(std::fs::TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+        }
+    }
+    while matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock)) {
+        interrupt::sleep(Duration::from_millis(200))?;
+    }
+    Ok(file)
+}
+
+/// Removes what an earlier call left when it was killed; the lock says that nobody works there.
+fn clean_staging(env: &Env) -> anyhow::Result<()> {
+    let staging = env.staging().join("builds");
+    if staging.exists() {
+        fs::remove_dir_all(&staging)?;
+    }
+    fs::create_dir_all(staging)?;
+    Ok(())
+}
+
+/// Whether a build can have its canonical paths here: tried, not guessed.
+fn namespaces_work(env: &Env) -> anyhow::Result<bool> {
+    if std::env::var_os(NO_NAMESPACE).is_some() {
+        return Ok(false);
+    }
+    let probe = env.staging().join("builds").join("probe");
+    fs::create_dir_all(&probe)?;
+    let at = Path::new(launch::ROOT).join("probe");
+    let spec = launch::Spec {
+        binds: vec![Bind { host: probe, at: at.clone(), read_only: false }],
+        cwd: Some(at),
+        ..launch::Spec::default()
+    };
+    let output = Proc::new("/bin/sh").args(["-c", "true"]).launch(own_file(), spec).run_any()?;
+    Ok(output.status.success())
+}
+
+/// One build in the making.
+struct Making<'a> {
+    env: &'a Env,
+    spec: &'a Spec,
+    tree: &'a Tree,
+    tokens: &'a Tokens,
+    namespaces: bool,
+}
+
+impl Making<'_> {
+    fn run(&self) -> anyhow::Result<Manifest> {
+        let begin = Instant::now();
+        let task = self.env.reporter.task(&self.spec.name, self.expected_lines());
+        let staging = self.env.staging().join("builds").join(&self.spec.name);
+        let result = self.make(&staging, &task);
+        // Objects of a failed build are of no use: its log has what is needed.
+        let _ = fs::remove_dir_all(&staging);
+        self.env.reporter.account(format!("build {}", self.spec.name), begin.elapsed());
+        match &result {
+            Ok(_) => task.finish("built"),
+            Err(_) => task.finish("failed"),
+        }
+        result.with_context(|| format!("cannot build `{}`", self.spec.name))
+    }
+
+    fn make(&self, staging: &Path, task: &Task) -> anyhow::Result<Manifest> {
+        let Some(toolchain) = &self.spec.toolchain else { bail!("it has no toolchain") };
+        let started = jiff::Timestamp::now().to_string();
+        let layout = if self.namespaces {
+            Layout::canonical(staging, &self.tree.path)
+        } else {
+            Layout::mapped(staging, &self.tree.path)
+        };
+        layout.prepare(staging, toolchain)?;
+        let logs = self.env.logs().join("builds").join(&self.spec.name);
+        if logs.exists() {
+            fs::remove_dir_all(&logs)?;
+        }
+        fs::create_dir_all(&logs)?;
+        let environment = recipe::environment(self.spec, &layout, self.tree.source_date_epoch);
+        let steps = recipe::steps(self.spec, &layout)?;
+        let (mut done, mut lines) = (Vec::new(), 0);
+        for (index, step) in steps.iter().enumerate() {
+            let log = logs.join(format!("{index:02}-{}.log", step.name.replace([' ', '/'], "-")));
+            task.state(&step.name);
+            done.push(self.step(step, &layout, &environment, &log, task, &mut lines)?);
+        }
+        task.state("checking");
+        let made = staging.join("made");
+        fs::create_dir_all(&made)?;
+        let prefix = recipe::prefix(self.spec.source.engine).trim_start_matches('/');
+        let installed = staging.join("stage").join(prefix);
+        fs::rename(&installed, made.join("tree"))
+            .context("the build succeeded but installed nothing under its prefix")?;
+        let files = manifest::list(&made.join("tree"))?;
+        let manifest = Manifest {
+            schema: SCHEMA,
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            name: self.spec.name.clone(),
+            id: self.spec.id,
+            settings: self.spec.settings.clone(),
+            inputs: self.spec.inputs(),
+            toolchain: toolchain.clone(),
+            canonical_paths: self.namespaces,
+            environment,
+            steps: done,
+            host: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            started,
+            receipt: self.receipt(&made.join("tree"))?,
+            tree: manifest::tree_digest(&files),
+            files,
+        };
+        store::publish(self.env, &made, &manifest)?;
+        self.remember_lines(lines);
+        Ok(manifest)
+    }
+
+    /// Runs one step with a token of the pool and watches its log grow.
+    fn step(
+        &self,
+        step: &Step,
+        layout: &Layout,
+        environment: &[(String, String)],
+        log: &Path,
+        task: &Task,
+        lines: &mut u64,
+    ) -> anyhow::Result<StepDone> {
+        let _token: Token<'_> = self.tokens.acquire()?;
+        let begin = Instant::now();
+        let launch = launch::Spec {
+            binds: layout.binds.clone(),
+            cwd: Some(step.cwd.clone()),
+            death_signal: Some(nix::libc::SIGTERM),
+            ..launch::Spec::default()
+        };
+        let program = step.words.first().map_or("", String::as_str);
+        let path = crate::proc::PATH;
+        let program = match which::which_in(program, Some(path), "/") {
+            Ok(found) if !program.contains('/') => found,
+            _ if program.contains('/') => PathBuf::from(program),
+            _ => {
+                return Err(coded(
+                    Code::Environment,
+                    format!("`{program}` not found; install it (`cargo xtask doctor` says how)"),
+                ));
+            }
+        };
+        let mut process = Proc::new(program).args(&step.words[1..]).log(log);
+        for (key, value) in environment {
+            process = process.env(key, value);
+        }
+        if step.make {
+            process = process.jobserver(self.tokens.client());
+        }
+        let process = process.launch(own_file(), launch);
+        let mut running = process.spawn()?;
+        let mut growth = Growth::default();
+        let status = loop {
+            if let Some(status) = running.poll()? {
+                break status;
+            }
+            task.position(*lines + growth.lines(log));
+            std::thread::sleep(Duration::from_millis(if begin.elapsed().as_secs() < 1 {
+                5
+            } else {
+                50
+            }));
+        };
+        *lines += growth.lines(log);
+        interrupt::check()?;
+        let output = crate::proc::Output {
+            status,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            elapsed: begin.elapsed(),
+        };
+        if !status.success() {
+            return Err(process.failure(&output));
+        }
+        Ok(StepDone {
+            name: step.name.clone(),
+            words: step.words.clone(),
+            cwd: step.cwd.clone(),
+            seconds: (begin.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+        })
+    }
+
+    /// What the built server says of itself; it must name the version that was asked for.
+    fn receipt(&self, tree: &Path) -> anyhow::Result<String> {
+        let server = tree.join("bin/postgres");
+        let receipt = Proc::new(server)
+            .arg("--version")
+            .timeout(Duration::from_secs(20))
+            .read()
+            .context("the built server does not run")?;
+        let version = &self.spec.source_facts.version;
+        if !receipt.split_whitespace().any(|word| word == version) {
+            return Err(anyhow!(
+                "the built server says `{receipt}`, but `{}` is version {version} in the matrix",
+                self.spec.source.name
+            ));
+        }
+        Ok(receipt)
+    }
+
+    /// How many lines the logs of this source's last build had, for the progress bar's estimate.
+    fn expected_lines(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(self.lines_file()).ok()?;
+        text.trim().parse().ok()
+    }
+
+    fn remember_lines(&self, lines: u64) {
+        // Only an estimate depends on it.
+        let _ = std::fs::create_dir_all(self.env.cache());
+        let _ = std::fs::write(self.lines_file(), lines.to_string());
+    }
+
+    fn lines_file(&self) -> PathBuf {
+        self.env.cache().join(format!("lines-{}", self.spec.source.name))
+    }
+}
+
+/// Counts the lines of a growing file, each byte once.
+#[derive(Default)]
+struct Growth {
+    read: u64,
+    lines: u64,
+}
+
+impl Growth {
+    fn lines(&mut self, path: &Path) -> u64 {
+        let grown = || -> std::io::Result<Vec<u8>> {
+            let mut file = std::fs::File::open(path)?;
+            file.seek(std::io::SeekFrom::Start(self.read))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        if let Ok(bytes) = grown() {
+            self.read += bytes.len() as u64;
+            self.lines += bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        }
+        self.lines
+    }
+}
