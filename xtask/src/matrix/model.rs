@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::diag::{Diagnostic, Diagnostics, File};
+use crate::diag::File;
 use crate::hash::Digest;
 use crate::matrix::expr::Expr;
 use crate::matrix::pattern::Pattern;
@@ -82,26 +82,6 @@ pub struct Matrix {
     pub workloads: Vec<Workload>,
     /// What is compared.
     pub experiments: Vec<Experiment>,
-}
-
-impl Matrix {
-    /// An experiment by name, or the default one.
-    ///
-    /// # Errors
-    /// When there is none of this name, or no default; names the nearest.
-    pub fn experiment(&self, name: Option<&str>) -> Result<&Experiment, Diagnostics> {
-        let wanted = name.or(self.default_experiment.as_deref());
-        let found = self.experiments.iter().find(|one| Some(one.name.as_str()) == wanted);
-        found.ok_or_else(|| {
-            let message = match wanted {
-                Some(name) => format!("experiment `{name}` is not defined"),
-                None => "name an experiment: the file has no `default-experiment`".to_owned(),
-            };
-            let names = self.experiments.iter().map(|one| one.name.as_str());
-            let item = Diagnostic::nowhere(message).nearest(wanted.unwrap_or_default(), names);
-            Diagnostics::new(&self.file, vec![item])
-        })
-    }
 }
 
 /// One pinned source tree, or an installed server.

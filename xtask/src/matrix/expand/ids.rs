@@ -1,9 +1,9 @@
 //! Build ids: SHA-256 over everything that determines the bytes, and nothing else.
 //!
 //! The hashed text has no ambiguity: every text and list is preceded by its length. It holds, in
-//! this order: the recipe's revision, the digest of the source tree, the digest of the compiler, and
-//! the resolved options list by list. Names of sources, axes, settings and variants are not in it, so
-//! renaming, or adding an axis that adds no option, changes no id.
+//! this order: the recipe's revision, the digest of the source tree, the digest of the compiler,
+//! and the resolved options list by list. Names of sources, axes, settings and variants are not in
+//! it, so renaming, or adding an axis that adds no option, changes no id.
 
 use std::collections::HashMap;
 

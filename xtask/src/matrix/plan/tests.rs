@@ -27,6 +27,7 @@ impl Facts for GccOnly {
             tools: Vec::new(),
             files: Vec::new(),
             digest: Digest::of(b"gcc"),
+            details: Default::default(),
         })
     }
 

@@ -205,7 +205,7 @@ const BACK_DOORS: [&str; 13] = [
     "CMAKE_MODULE_LINKER_FLAGS",
 ];
 
-const FLAGS_HELP: &str = "compilers are settings of the axis `toolchain`, flags belong into `flags`, \
+const FLAGS_HELP: &str = "compilers are settings of axis `toolchain`; flags belong into `flags`, \
                           `cflags`, `cxxflags`, `ldflags`";
 
 fn words(entry: &Entry<'_>, mistakes: &mut Mistakes) -> Vec<String> {
