@@ -1,7 +1,7 @@
 //! `matrix.toml`: read, checked, expanded. Pure.
 //!
-//! [`parse`] turns a text into a [`model::Matrix`] or into all of its mistakes; [`expand()`] turns a
-//! matrix, an experiment and what is known of this machine into builds and targets.
+//! [`parse`] turns a text into a [`model::Matrix`] or into all of its mistakes; [`expand()`] turns
+//! a matrix, an experiment and what is known of this machine into builds and targets.
 //! docs/matrix.md describes the language for people.
 
 pub mod decode;

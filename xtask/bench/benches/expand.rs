@@ -29,6 +29,7 @@ impl Facts for Machine {
             tools: Vec::new(),
             files: Vec::new(),
             digest: Digest::of(name.as_bytes()),
+            details: Default::default(),
         })
     }
 

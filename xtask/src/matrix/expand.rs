@@ -22,7 +22,7 @@ use crate::diag::{Diagnostic, Diagnostics};
 use crate::facts::{Facts, Toolchain};
 use crate::hash::Digest;
 use crate::matrix::decode::Mistakes;
-use crate::matrix::model::{Condition, Experiment, Matrix, Options, SourceKind};
+use crate::matrix::model::{Experiment, Matrix, Options, SourceKind};
 
 use fixed::fixed;
 use generate::{Generated, generate};
@@ -32,7 +32,7 @@ use rows::{AXES, Rows, SOURCE};
 use scope::{Scope, is_installed};
 use targets::Combo;
 
-pub use generate::{LeftOut, RuleOutcome};
+pub use generate::{LeftOut, RuleOutcome, counted};
 pub use ids::{INSTALLED, Recipe, build_id};
 pub use targets::{Target, target_id};
 
@@ -74,7 +74,7 @@ pub fn expand<'m>(
 ) -> Result<Expansion<'m>, Diagnostics> {
     let mut mistakes = Mistakes::new();
     let fixed = fixed(matrix, set, &mut mistakes);
-    let scope = Scope::new(matrix, &sources_of(experiment), facts);
+    let scope = Scope::new(matrix, experiment, &fixed, facts);
     let Generated { cells, combos, targets, rules, left_out, aliases } =
         generate(&scope, experiment, &fixed, &mut mistakes);
     targets::check_names(&scope, &combos, &mut mistakes);
@@ -428,16 +428,6 @@ impl<'m> Expansion<'m> {
             mistakes.push(item.nearest(base, known.iter().map(String::as_str)));
         }
     }
-}
-
-/// The sources of an experiment, and those that its `include` rules bring in.
-fn sources_of(experiment: &Experiment) -> Vec<usize> {
-    let conditions = experiment.rules.iter().flat_map(|rule| &rule.conditions);
-    let included = conditions.filter_map(|condition| match condition {
-        Condition::Source(sources) => Some(sources),
-        _ => None,
-    });
-    experiment.sources.iter().chain(included.flatten()).copied().collect()
 }
 
 fn refused(matrix: &Matrix, (place, words): ids::Refusal) -> Diagnostic {

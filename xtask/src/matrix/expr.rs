@@ -4,7 +4,8 @@
 //! or    = and { "or" and }
 //! and   = not { "and" not }
 //! not   = "not" not | "(" or ")" | test
-//! test  = key ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | key "in" "[" value { "," value } "]"
+//! test  = key ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value
+//!       | key "in" "[" value { "," value } "]"
 //! ```
 //!
 //! Keys are `engine`, `version`, `source`, `toolchain`, `family`, `arch` and the build axes. Values

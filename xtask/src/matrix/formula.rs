@@ -1,8 +1,7 @@
 //! Values that scale with the host: `{ram * 0.25}`, `{min(cpus, 16)}`.
 //!
-//! Numbers, `ram` (bytes), `cpus`, `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`. The matrix file
-//! is checked everywhere with every formula; the values are computed on the host that runs the
-//! server.
+//! Numbers, `ram` (bytes), `cpus`, `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`. A formula is
+//! checked wherever the file is read; its value is computed on the host that runs the server.
 
 use crate::matrix::model::{Engine, ServerValue};
 
@@ -152,7 +151,7 @@ impl Parser<'_> {
             }
             _ => {
                 self.at = start;
-                self.wrong("a number, `ram`, `cpus`, `min(a, b)`, `max(a, b)` or `(` is expected")
+                self.wrong("a number, `ram`, `cpus`, `min(`, `max(` or `(` is expected")
             }
         }
     }

@@ -164,7 +164,9 @@ pub struct Options {
 impl Options {
     /// Whether nothing is added.
     pub fn is_empty(&self) -> bool {
-        self == &Self::default()
+        let Self { cflags, cxxflags, ldflags, configure, cmake, env } = self;
+        let texts = [cflags, cxxflags, ldflags, configure];
+        texts.iter().all(|list| list.is_empty()) && cmake.is_empty() && env.is_empty()
     }
 
     /// Appends another setting's options behind these.

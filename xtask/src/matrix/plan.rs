@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::build::spec::Spec;
 use crate::hash::Digest;
-use crate::matrix::expand::{Expansion, LeftOut, RuleOutcome};
+use crate::matrix::expand::{Expansion, LeftOut, RuleOutcome, counted};
 use crate::matrix::model::{Options, RuleKind};
 
 /// The version of the JSON document.
@@ -96,7 +96,8 @@ fn rules_text(out: &mut dyn Write, all: &Expansion<'_>) -> io::Result<()> {
     }
     writeln!(out, "\nrules, in written order")?;
     for LeftOut { setting, when, count, unit } in &all.left_out {
-        writeln!(out, "  {count} {unit} left out: `{setting}` only when {when}")?;
+        let count = counted(*count, unit);
+        writeln!(out, "  {count} left out: `{setting}` only when {when}")?;
     }
     for RuleOutcome { kind, text, why, count, unit } in &all.rules {
         let (word, did) = match kind {
@@ -104,7 +105,7 @@ fn rules_text(out: &mut dyn Write, all: &Expansion<'_>) -> io::Result<()> {
             RuleKind::Exclude => ("exclude", "removed"),
             RuleKind::Only => ("only", "removed"),
         };
-        writeln!(out, "  {word} {text}: {count} {unit} {did} ({why})")?;
+        writeln!(out, "  {word} {text}: {} {did} ({why})", counted(*count, unit))?;
     }
     Ok(())
 }

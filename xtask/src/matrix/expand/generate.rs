@@ -118,7 +118,7 @@ pub fn generate<'m>(
         this.combos.clear();
     }
     this.base_cells(mistakes);
-    if this.rows.len() > 0 || !experiment.rules.is_empty() {
+    if this.may_repeat() {
         this.merge();
     }
     if this.is_about_runs {
@@ -173,6 +173,15 @@ impl<'m> Generator<'_, 'm> {
                 self.product(*source, UNNAMED, &vec![vec![0]; axes], mistakes);
             }
         }
+    }
+
+    /// Whether a cell may have come up twice: one product alone has each cell once.
+    fn may_repeat(&self) -> bool {
+        let experiment = self.experiment;
+        !experiment.variants.is_empty()
+            || !experiment.zip.is_empty()
+            || experiment.cross.len() > 1
+            || !self.fixed.is_empty()
     }
 
     /// Chooses what a variant names.
@@ -300,7 +309,8 @@ impl<'m> Generator<'_, 'm> {
             let message = format!("experiment `{}` has no cells", self.experiment.name);
             let mut item = Diagnostic::at(&self.experiment.span, message);
             for LeftOut { setting, when, count, unit } in &self.left_out {
-                item = item.help(format!("{count} {unit} left out: `{setting}` only when {when}"));
+                let count = counted(*count, unit);
+                item = item.help(format!("{count} left out: `{setting}` only when {when}"));
             }
             mistakes.push(item);
         }
@@ -344,6 +354,14 @@ impl<'m> Generator<'_, 'm> {
         };
         let (combos, left_out, aliases) = (self.combos, self.left_out, self.aliases);
         Generated { cells, combos, targets, rules, left_out, aliases }
+    }
+}
+
+/// `1 cell`, `2 cells`.
+pub fn counted(count: usize, unit: &str) -> String {
+    match count {
+        1 => format!("1 {}", unit.trim_end_matches('s')),
+        _ => format!("{count} {unit}"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Build ids: SHA-256 over everything that determines the bytes, and nothing else.
 //!
 //! The hashed text has no ambiguity: every text and list is preceded by its length. It holds, in
-//! this order: the recipe's revision, the digest of the source tree, the digest of the compiler, and
-//! the resolved options list by list. Names of sources, axes, settings and variants are not in it, so
-//! renaming, or adding an axis that adds no option, changes no id.
+//! this order: the recipe's revision, the digest of the source tree, the digest of the compiler,
+//! and the resolved options list by list. Names of sources, axes, settings and variants are not in
+//! it, so renaming, or adding an axis that adds no option, changes no id.
 
 use std::collections::HashMap;
 
@@ -93,7 +93,9 @@ fn serialise(parts: &[&Part], buffer: &mut Vec<u8>) {
     for list in 0..LISTS {
         let count: u32 = parts.iter().map(|part| part.lists[list].0).sum();
         buffer.extend(count.to_be_bytes());
-        parts.iter().for_each(|part| buffer.extend_from_slice(&part.lists[list].1));
+        if count > 0 {
+            parts.iter().for_each(|part| buffer.extend_from_slice(&part.lists[list].1));
+        }
     }
 }
 

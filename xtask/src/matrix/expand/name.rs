@@ -11,8 +11,8 @@ pub const LENGTH_LIMIT: usize = 200;
 
 /// Writes the name of a row's build into a buffer that is used again.
 ///
-/// `<source>_<variant>` for a named variant; else `<source>_` and the tags that are not empty, in the
-/// order of the axes. An installed server has the name of its source.
+/// `<source>_<variant>` for a named variant; else `<source>_` and the tags that are not empty, in
+/// the order of the axes. An installed server has the name of its source.
 pub fn build(scope: &Scope<'_>, row: &[u16], name: &mut String) {
     let source = scope.source(row);
     name.clear();

@@ -2,7 +2,7 @@
 
 use crate::diag::Diagnostic;
 use crate::matrix::decode::Mistakes;
-use crate::matrix::expand::generate::{Generator, RuleOutcome};
+use crate::matrix::expand::generate::{Generator, RuleOutcome, counted};
 use crate::matrix::expand::name;
 use crate::matrix::expand::rows::{AXES, COMBO, RENAMED, Rows, SOURCE, UNNAMED, VARIANT};
 use crate::matrix::expand::scope::is_installed;
@@ -25,7 +25,7 @@ impl Generator<'_, '_> {
             let (kind, text, why) = (rule.kind, rule.text.clone(), rule.why.clone());
             outcomes.push(RuleOutcome { kind, text, why, count, unit });
             if before > 0 && self.rows.len() == 0 {
-                let message = format!("this rule removes the last {count} {unit}");
+                let message = format!("this rule removes the last {}", counted(count, unit));
                 let name = &self.experiment.name;
                 let help = format!("experiment `{name}` would have nothing left to do");
                 mistakes.push(Diagnostic::at(&rule.span, message).help(help));
@@ -190,11 +190,11 @@ fn idle(rule: &Rule, unit: &str, before: usize) -> Diagnostic {
         }
         RuleKind::Exclude => {
             Diagnostic::at(&rule.span, format!("this rule matches nothing: `{}`", rule.text))
-                .help(format!("none of the {before} {unit} before it is like that"))
+                .help(format!("of the {} before it none is like that", counted(before, unit)))
         }
         RuleKind::Only => {
             Diagnostic::at(&rule.span, format!("this rule removes nothing: `{}`", rule.text))
-                .help(format!("all {before} {unit} before it are like that"))
+                .help(format!("of the {} before it each is like that", counted(before, unit)))
         }
     }
 }

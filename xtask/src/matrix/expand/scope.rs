@@ -1,9 +1,10 @@
 //! What conditions may ask of a cell, and where settings hold.
 
 use crate::facts::{Facts, SourceFacts, Toolchain, Unavailable};
+use crate::matrix::expand::generate::Fixed;
 use crate::matrix::expand::rows::{AXES, SOURCE};
 use crate::matrix::expr::Expr;
-use crate::matrix::model::{Engine, Family, Matrix, Source, SourceKind};
+use crate::matrix::model::{Condition, Engine, Experiment, Family, Matrix, Source, SourceKind};
 
 /// The axis whose settings are compilers.
 pub const TOOLCHAIN: &str = "toolchain";
@@ -26,14 +27,29 @@ pub struct Scope<'m> {
 }
 
 impl<'m> Scope<'m> {
-    /// Asks for all compilers, and for the sources that `used` names.
-    pub fn new(matrix: &'m Matrix, used: &[usize], facts: &dyn Facts) -> Self {
+    /// Asks for the sources and compilers that the experiment may need and for no others: to find
+    /// a compiler means to run it.
+    pub fn new(
+        matrix: &'m Matrix,
+        experiment: &Experiment,
+        fixed: &Fixed,
+        facts: &dyn Facts,
+    ) -> Self {
+        let used = sources_of(experiment);
         let toolchain_axis = matrix.axes.iter().position(|axis| axis.name == TOOLCHAIN);
+        let compilers = toolchain_axis.map(|axis| settings_of(matrix, experiment, fixed, axis));
+        let ask_compiler = |(index, name): (usize, &str)| {
+            if compilers.as_ref().is_none_or(|used| used.contains(&index)) {
+                return facts.toolchain(name);
+            }
+            Err(Unavailable { reason: format!("{name} was not asked for"), hint: None })
+        };
         let toolchains = match toolchain_axis {
             Some(axis) => {
-                matrix.axes[axis].settings.iter().map(|s| facts.toolchain(&s.name)).collect()
+                let names = matrix.axes[axis].settings.iter().map(|setting| setting.name.as_str());
+                names.enumerate().map(ask_compiler).collect()
             }
-            None => vec![facts.toolchain(DEFAULT_TOOLCHAIN)],
+            None => vec![ask_compiler((0, DEFAULT_TOOLCHAIN))],
         };
         let ask = |(index, source)| used.contains(&index).then(|| facts.source(source));
         let sources: Vec<_> = matrix.sources.iter().enumerate().map(ask).collect();
@@ -115,6 +131,47 @@ impl<'m> Scope<'m> {
     pub fn engine(&self, source: usize) -> Engine {
         self.matrix.sources[source].engine
     }
+}
+
+/// The sources of an experiment, and those that its `include` rules bring in.
+fn sources_of(experiment: &Experiment) -> Vec<usize> {
+    let conditions = experiment.rules.iter().flat_map(|rule| &rule.conditions);
+    let included = conditions.filter_map(|condition| match condition {
+        Condition::Source(sources) => Some(sources),
+        _ => None,
+    });
+    experiment.sources.iter().chain(included.flatten()).copied().collect()
+}
+
+/// The settings of an axis that cells of an experiment may have.
+fn settings_of(matrix: &Matrix, experiment: &Experiment, fixed: &Fixed, axis: usize) -> Vec<usize> {
+    if let Some((_, setting)) = fixed.build.iter().find(|(of, _)| *of == axis) {
+        return vec![*setting];
+    }
+    // The default: few experiments name every axis everywhere, and it costs one question.
+    let mut used = vec![0];
+    let named = experiment.rules.iter().flat_map(|rule| &rule.conditions);
+    let named = named.filter_map(|condition| match condition {
+        Condition::Variant(variants) => Some(variants),
+        _ => None,
+    });
+    for variant in experiment.variants.iter().chain(named.flatten()) {
+        let variant = &matrix.variants[*variant];
+        used.extend(variant.settings.iter().filter(|(of, _)| *of == axis).map(|(_, s)| *s));
+    }
+    for (_, settings) in
+        experiment.cross.iter().chain(&experiment.zip).flatten().filter(|(of, _)| *of == axis)
+    {
+        used.extend(settings);
+    }
+    for condition in experiment.rules.iter().flat_map(|rule| &rule.conditions) {
+        if let Condition::Axis(of, settings) = condition
+            && *of == axis
+        {
+            used.extend(settings);
+        }
+    }
+    used
 }
 
 /// Whether a source is an installed server, which has no axes.

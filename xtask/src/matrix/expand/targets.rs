@@ -30,8 +30,8 @@ pub struct Target {
     pub unavailable: Option<String>,
 }
 
-/// The hash of a build id and what the server gets, formulas as they are written: one target has one
-/// id on hosts of every size.
+/// The hash of a build id and what the server gets, formulas as they are written: one target has
+/// one id on hosts of every size.
 pub fn target_id(build: &Digest, server: &ServerOptions) -> Digest {
     let mut bytes = b"target 1\0".to_vec();
     bytes.extend(build.0);
@@ -75,7 +75,7 @@ impl Combo {
         axes.map(|(axis, setting)| &axis.settings[setting])
     }
 
-    /// What the server gets: the config, and over it the run-only settings in the order of the axes.
+    /// What the server gets: the config, and over it the run-only settings in axis order.
     pub fn options(&self, matrix: &Matrix) -> ServerOptions {
         let mut options = matrix.configs[self.config].options.clone();
         for setting in self.settings(matrix) {

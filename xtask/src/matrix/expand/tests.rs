@@ -37,6 +37,7 @@ impl Facts for Machine {
             tools: Vec::new(),
             files: Vec::new(),
             digest: Digest::of(name.as_bytes()),
+            details: Default::default(),
         })
     }
 
@@ -262,11 +263,21 @@ fn missing_compilers_make_cells_unavailable() {
 }
 
 #[test]
+fn compilers_that_no_cell_has_are_not_asked_for() {
+    let none = Machine { arch: "x86_64", compilers: &["gcc"] };
+    let matrix = read(&with("cross = { opt = '*' }"));
+    let all = expand(&matrix, &matrix.experiments[0], &[], &none, recipe).expect("expands");
+    let reason = all.scope.toolchains[1].as_ref().expect_err("not there").reason.clone();
+    assert_eq!(reason, "clang was not asked for");
+    assert!((0..all.builds()).all(|build| all.unavailable(build).is_none()));
+}
+
+#[test]
 fn mistakes_of_an_experiment() {
     for (lines, parts) in [
         ("exclude = [{ psi = 'less', why = 'x' }]", vec!["matches nothing: `psi = less`"]),
-        ("exclude = [{ opt = '*', why = 'x' }]", vec!["removes the last 1 cells"]),
-        ("cross = { psi = 'less' }", vec!["has no cells", "1 cells left out", "engine = mysql"]),
+        ("exclude = [{ opt = '*', why = 'x' }]", vec!["removes the last 1 cell"]),
+        ("cross = { psi = 'less' }", vec!["has no cells", "1 cell left out", "engine = mysql"]),
         ("configs = ['c']\nbase = 'pg_o1.x'", vec!["is not a target", "did you mean `pg_o1.c`"]),
         ("include = [{ opt = 'o1', why = 'x' }, { opt = 'o1', why = 'y' }]", vec!["adds no cells"]),
     ] {
@@ -355,6 +366,39 @@ proptest! {
         prop_assert_eq!(only_names(&with(&rule)), expected);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever of a broken file still reads is expanded or told about.
+    #[test]
+    fn a_broken_file_that_reads_expands_or_tells(
+        edits in proptest::collection::vec((0..HEAD.len(), 0usize..3, "[a-z*'0-9]{0,2}"), 0..4),
+        lines in proptest::sample::subsequence(LINES.to_vec(), 0..LINES.len()),
+    ) {
+        let mut text = with(&lines.join("\n"));
+        for (at, length, put) in edits {
+            let end = (at + length).min(text.len());
+            text.replace_range(at..end, &put);
+        }
+        match names(&text, &[]) {
+            Ok(found) => prop_assert!(!found.is_empty()),
+            Err(error) => prop_assert!(error.contains("error: "), "{}", error),
+        }
+    }
+}
+
+const LINES: [&str; 9] = [
+    "variants = '*'",
+    "cross = [{ opt = '*', psi = '*' }, { lto = 'on' }]",
+    "zip = { opt = ['o1', 'o2'], toolchain = ['gcc', 'clang'] }",
+    "configs = ['c', 'd']",
+    "run = { jit = '*' }",
+    "only = [{ build = '*', jit = 'off', why = 'x' }]",
+    "exclude = [{ opt = 'o1', why = 'x' }, { config = 'd', why = 'y' }]",
+    "include = [{ config = 'd', lto = 'on', jit = 'on', why = 'x' }]",
+    "base = 'pg_a.c'",
+];
 
 fn shipped(experiment: &str, expected: Expect) {
     let text = include_str!("../../../../matrix.toml");

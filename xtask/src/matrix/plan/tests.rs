@@ -27,6 +27,7 @@ impl Facts for GccOnly {
             tools: Vec::new(),
             files: Vec::new(),
             digest: Digest::of(b"gcc"),
+            details: Default::default(),
         })
     }
 
@@ -103,7 +104,7 @@ fn for_people() {
             rules, in written order
               6 cells left out: `psi = less` only when engine = mysql
               exclude opt = os: 2 cells removed (not of interest)
-              exclude toolchain = clang, opt = o3: 1 cells removed (no)
+              exclude toolchain = clang, opt = o3: 1 cell removed (no)
 
             pg_o2  675c58d26663  present
               toolchain  gcc 12.2.0 (x86_64-linux-gnu)

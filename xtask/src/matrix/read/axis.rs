@@ -131,22 +131,20 @@ fn special_of(table: &mut Table<'_>, name: &str, mistakes: &mut Mistakes) -> Vec
     let mut add = |entry: &Entry<'_>, engine, family: Option<Family>, mistakes: &mut Mistakes| {
         let what = format!("`{}` of setting `{name}`", entry.key);
         let Some(mut inner) = entry.table(what, mistakes) else { return };
+        let start = entry.key_span.start;
+        let options = options_of(&mut inner, mistakes);
+        found.push((start, Special { engine, family, options }));
         if family.is_none() {
             for family in [Family::Gcc, Family::Clang] {
-                if let Some(entry) = inner.get(family.name()) {
-                    let what = format!("`{}` of setting `{name}`", family.name());
-                    if let Some(mut both) = entry.table(what, mistakes) {
-                        let options = options_of(&mut both, mistakes);
-                        both.finish(mistakes);
-                        let special = Special { engine, family: Some(family), options };
-                        found.push((entry.key_span.start, special));
-                    }
-                }
+                let Some(entry) = inner.get(family.name()) else { continue };
+                let what = format!("`{}` of setting `{name}`", family.name());
+                let Some(mut both) = entry.table(what, mistakes) else { continue };
+                let options = options_of(&mut both, mistakes);
+                both.finish(mistakes);
+                found.push((start, Special { engine, family: Some(family), options }));
             }
         }
-        let options = options_of(&mut inner, mistakes);
         inner.finish(mistakes);
-        found.push((entry.key_span.start, Special { engine, family, options }));
     };
     for engine in Engine::ALL {
         if let Some(entry) = table.get(engine.name()) {
@@ -207,7 +205,7 @@ const BACK_DOORS: [&str; 13] = [
     "CMAKE_MODULE_LINKER_FLAGS",
 ];
 
-const FLAGS_HELP: &str = "compilers are settings of the axis `toolchain`, flags belong into `flags`, \
+const FLAGS_HELP: &str = "compilers are settings of axis `toolchain`; flags belong into `flags`, \
                           `cflags`, `cxxflags`, `ldflags`";
 
 fn words(entry: &Entry<'_>, mistakes: &mut Mistakes) -> Vec<String> {
