@@ -181,7 +181,7 @@ impl Proc {
     /// The command as one line for a POSIX shell, without the environment.
     pub fn line(&self) -> String {
         let words = self.words();
-        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+        words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
     }
 
     /// Runs to the end and demands success.
@@ -400,6 +400,17 @@ impl Drop for Running {
     }
 }
 
+/// A word as a POSIX shell needs it, with quotes only where they are needed: `-march=x86-64-v3`
+/// stays as it is.
+pub fn shell_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);
+    if !word.is_empty() && !word.starts_with('=') && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    // Only a NUL byte cannot be quoted, and no process can get one.
+    shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), |quoted| quoted.into_owned())
+}
+
 /// The file of this program, for the launcher. A renamed or deleted file is still reached.
 pub fn own_file() -> PathBuf {
     std::env::current_exe()
@@ -464,6 +475,14 @@ mod tests {
         let text = format!("{error:#}");
         assert!(text.starts_with("`/bin/sh -c 'echo one; echo two >&2; exit 3'` failed"), "{text}");
         assert!(text.contains("| one") && text.contains("| two"), "{text}");
+    }
+
+    #[test]
+    fn words_are_quoted_only_where_needed() {
+        let word = shell_word;
+        assert_eq!(word("-march=x86-64-v3"), "-march=x86-64-v3");
+        assert_eq!(word("--param l1-cache-size=32"), "'--param l1-cache-size=32'");
+        assert_eq!([word(""), word("$ORIGIN"), word("it's")], ["''", "'$ORIGIN'", "\"it's\""]);
     }
 
     #[test]

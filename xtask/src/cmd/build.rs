@@ -110,7 +110,6 @@ pub fn make_missing(
 }
 
 /// Provides the source of each spec, once per source; a source that cannot be had fails its builds.
-#[expect(clippy::type_complexity, reason = "a pair of a spec and the result for its source")]
 fn with_trees(env: &Env, specs: Vec<Spec>) -> anyhow::Result<Vec<(Spec, Result<Tree, String>)>> {
     let mut trees: BTreeMap<String, Result<Tree, String>> = BTreeMap::new();
     let mut pairs = Vec::new();

@@ -1,12 +1,14 @@
 //! What every verb begins with: the matrix file, the world, the experiment, its expansion.
 
+use std::io::IsTerminal as _;
+
 use anyhow::Context as _;
 use fs_err as fs;
 
 use crate::build::recipe;
 use crate::cli::Common;
 use crate::cmd::select::{Names, Selection};
-use crate::diag::{self, nearest};
+use crate::diag::{self, Diagnostics, nearest};
 use crate::env::Env;
 use crate::exit::{Code, WithCode as _, coded};
 use crate::matrix::expand::{Expansion, expand};
@@ -14,6 +16,12 @@ use crate::matrix::model::{Experiment, Matrix};
 use crate::matrix::read::{self, Known};
 use crate::source;
 use crate::world::World;
+
+/// All mistakes as one error; in colour on a terminal unless `NO_COLOR` is set (no-color.org).
+fn told(mistakes: Diagnostics) -> anyhow::Error {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    mistakes.styled(std::io::stderr().is_terminal() && !plain).into_error()
+}
 
 /// The matrix file and the world that it is expanded in.
 pub struct Loaded {
@@ -37,7 +45,7 @@ impl Loaded {
             names: catalog::names().collect(),
             find: |name| catalog::find(name).map(|found| found.name),
         };
-        let matrix = read::parse(&file, &known).map_err(|mistakes| mistakes.into_error())?;
+        let matrix = read::parse(&file, &known).map_err(told)?;
         let for_sources = env.clone();
         let ask = Box::new(move |source: &_| source::facts(&for_sources, source));
         Ok(Self { matrix, world: World::new(env.clone(), ask) })
@@ -75,8 +83,7 @@ impl Loaded {
         experiment: &'m Experiment,
         set: &[String],
     ) -> anyhow::Result<Expansion<'m>> {
-        expand(&self.matrix, experiment, set, &self.world, recipe::revision)
-            .map_err(|mistakes| mistakes.into_error())
+        expand(&self.matrix, experiment, set, &self.world, recipe::revision).map_err(told)
     }
 
     /// What `--only` and `--skip` select of an expansion.

@@ -9,6 +9,7 @@ use crate::build::spec::Spec;
 use crate::hash::Digest;
 use crate::matrix::expand::{Expansion, LeftOut, RuleOutcome, counted};
 use crate::matrix::model::{Options, RuleKind};
+use crate::proc::shell_word;
 
 /// The version of the JSON document.
 pub const SCHEMA: u32 = 1;
@@ -148,15 +149,10 @@ fn build_text(
         ("env", &pairs(env, "")),
     ];
     for (what, words) in lists.iter().filter(|(_, words)| !words.is_empty()) {
-        let quoted: Vec<_> = words.iter().map(|word| quote(word)).collect();
+        let quoted: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
         writeln!(out, "  {what:<10} {}", quoted.join(" "))?;
     }
     Ok(())
-}
-
-/// As a shell would need it; options hold no NUL, so that quoting always succeeds.
-fn quote(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), |quoted| quoted.into_owned())
 }
 
 #[derive(Serialize)]

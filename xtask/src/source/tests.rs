@@ -309,30 +309,3 @@ fn an_installed_server_tells_version_and_content() {
     assert_ne!(second.digest, first.digest);
     assert!(ensure(&world.env, &wanted).is_err());
 }
-
-/// Needs the network: the tarball of PostgreSQL 15.18 by the system's own apt.
-#[test]
-#[ignore = "downloads 35 MB through the system's apt-get"]
-fn postgres_from_the_system() {
-    let mut world = World::new();
-    world.env.reporter = Reporter::new(false);
-    let sha256 = "11df0df97fe3ea4ba9a791faaf39cee1d2fe571e78885b5b55d8517d27c323b4";
-    let origins = vec![
-        Origin::Https(
-            "https://ftp.postgresql.org/pub/source/v15.18/postgresql-15.18.tar.bz2".into(),
-        ),
-        Origin::Debian { package: "postgresql-15".into(), version: "15.18-0+deb12u1".into() },
-    ];
-    let wanted = source(SourceKind::Archive { sha256: sha256.parse().expect("a hash"), origins });
-    let begin = std::time::Instant::now();
-    let tree = ensure(&world.env, &wanted).expect("downloaded");
-    eprintln!("first: {:?}", begin.elapsed());
-    assert!(tree.path.join("configure").is_file());
-    let begin = std::time::Instant::now();
-    assert_eq!(ensure(&world.env, &wanted).expect("reused"), tree);
-    eprintln!("reused after {:?}", begin.elapsed());
-    std::fs::remove_file(tree.path.with_extension("json")).expect("removed");
-    let begin = std::time::Instant::now();
-    assert_eq!(ensure(&world.env, &wanted).expect("unpacked again"), tree);
-    eprintln!("unpacked in {:?}", begin.elapsed());
-}
