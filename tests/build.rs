@@ -51,6 +51,7 @@ fn entries(project: &Project, folder: &str) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(project.path(folder)) else { return Vec::new() };
     let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
     let mut names: Vec<String> = names.map(|name| name.expect("UTF-8")).collect();
+    names.retain(|name| !name.ends_with(".lock"));
     names.sort();
     names
 }

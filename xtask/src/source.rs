@@ -182,11 +182,21 @@ fn install(made: &Path, path: &Path, stamp_path: &Path, stamp: &Stamp) -> anyhow
     Ok(())
 }
 
-/// A folder below `work/staging` that goes away by itself.
+/// A folder below `work/staging` that goes away by itself. Its name has the process's number, so
+/// that what a killed call left behind is known as such and removed.
 fn staging(env: &Env) -> anyhow::Result<tempfile::TempDir> {
     fs::create_dir_all(env.staging())?;
+    for entry in fs::read_dir(env.staging())? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let owner = name.strip_prefix("source-").and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // Another call may remove it at the same time.
+            let _ = fs::remove_dir_all(path);
+        }
+    }
     tempfile::Builder::new()
-        .prefix("source-")
+        .prefix(&format!("source-{}-", std::process::id()))
         .tempdir_in(env.staging())
         .with_context(|| format!("cannot make a folder in {}", env.staging().display()))
 }

@@ -116,11 +116,10 @@ fn namespaces_work(env: &Env) -> anyhow::Result<bool> {
     if std::env::var_os(NO_NAMESPACE).is_some() {
         return Ok(false);
     }
-    let probe = env.staging().join("builds").join("probe");
-    fs::create_dir_all(&probe)?;
+    let probe = tempfile::tempdir_in(env.staging())?;
     let at = Path::new(launch::ROOT).join("probe");
     let spec = launch::Spec {
-        binds: vec![Bind { host: probe, at: at.clone(), read_only: false }],
+        binds: vec![Bind { host: probe.path().to_owned(), at: at.clone(), read_only: false }],
         cwd: Some(at),
         ..launch::Spec::default()
     };
