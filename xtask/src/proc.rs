@@ -212,6 +212,11 @@ impl Proc {
         let stdout = running.child.stdout.take().map(drain);
         let stderr = running.child.stderr.take().map(drain);
         let status = running.wait(self.timeout)?;
+        // A program that goes on in the background holds the pipes open; it was not meant to.
+        if ![&stdout, &stderr].into_iter().flatten().all(ended_soon) {
+            let group = nix::unistd::Pid::from_raw(running.id() as i32);
+            let _ = nix::sys::signal::killpg(group, Signal::SIGKILL);
+        }
         let output = Output {
             status,
             stdout: stdout.map_or_else(Vec::new, join),
@@ -245,7 +250,8 @@ impl Proc {
         let mut command = match &self.launch {
             None => self.plain(),
             Some((tool, spec)) => {
-                let spec = serde_json::to_string(spec).context("cannot write the launch spec")?;
+                let spec = launch::Spec { parent: Some(std::process::id()), ..spec.clone() };
+                let spec = serde_json::to_string(&spec).context("cannot write the launch spec")?;
                 #[expect(clippy::disallowed_methods, reason = "this is the door")]
                 let mut command = Command::new(tool);
                 command.arg(launch::COMMAND).arg(spec).arg(&self.program);
@@ -388,6 +394,9 @@ impl Running {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
+        // The leader is gone; what it left in its group is not wanted either. The kernel gives its
+        // number to no other group while a member lives.
+        let _ = nix::sys::signal::killpg(group, Signal::SIGKILL);
         self.ended
     }
 }
@@ -426,6 +435,15 @@ fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHand
         let _ = pipe.by_ref().read_to_end(&mut bytes);
         bytes
     })
+}
+
+/// Whether a reader comes to its end soon after the program did.
+fn ended_soon(thread: &std::thread::JoinHandle<Vec<u8>>) -> bool {
+    let end = Instant::now() + Duration::from_secs(2);
+    while !thread.is_finished() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    thread.is_finished()
 }
 
 fn join(thread: std::thread::JoinHandle<Vec<u8>>) -> Vec<u8> {
@@ -500,6 +518,14 @@ mod tests {
             .run()
             .expect_err("it takes too long");
         assert!(format!("{error:#}").contains("took longer than"), "{error:#}");
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_program_left_in_the_background_holds_nobody_up() {
+        let begin = Instant::now();
+        let text = Proc::new("/bin/sh").args(["-c", "sleep 60 & echo done"]).read();
+        assert_eq!(text.expect("it ran"), "done");
         assert!(begin.elapsed() < Duration::from_secs(20));
     }
 

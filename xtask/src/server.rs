@@ -348,6 +348,7 @@ fn spec(access: &Access, seen: &Seen, binds: Vec<Bind>, cpus: &[usize]) -> Spec 
         death_signal: Some(Signal::SIGQUIT as i32),
         cwd: Some(seen.data.clone()),
         umask: Some(0o077),
+        ..Spec::default()
     }
 }
 

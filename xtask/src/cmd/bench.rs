@@ -11,7 +11,7 @@ use crate::bench::driver::Driver;
 use crate::bench::lock::{HostLock, Kind};
 use crate::bench::placement;
 use crate::bench::plan::{Measure, Plan, Target};
-use crate::build::store;
+use crate::build::store::{self, Store as Builds};
 use crate::cli::Common;
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
@@ -83,7 +83,7 @@ pub fn run_missing(
     let _lock = HostLock::take(&env.work, Kind::Alone, PATIENCE, &env.reporter)?;
     for target in &plan.targets {
         if target.install.prefix.starts_with(env.builds()) {
-            store::verify(env, &target.build, target.build_id)?;
+            store::verify(env, &Builds::read(env), &target.build, target.build_id)?;
         }
     }
     let begin = std::time::Instant::now();
@@ -133,6 +133,7 @@ pub fn plan(
     };
     let here = Here::look(&env.work)?;
     let host = host();
+    let builds = Builds::read(env);
     let base = expansion.base.unwrap_or(0);
     // The base comes first and is there whatever is selected: without it nothing is compared.
     let order = std::iter::once(base).chain((0..expansion.targets()).filter(|&it| it != base));
@@ -143,7 +144,7 @@ pub fn plan(
         if index != base && !selection.target(&found.name, &build) {
             continue;
         }
-        match target(env, expansion, &found, host)? {
+        match target(&builds, expansion, &found, host)? {
             Ok(target) => targets.push(target),
             Err(reason) if index == base => {
                 return Err(coded(
@@ -174,7 +175,7 @@ pub fn plan(
 
 /// One target, or why it is left out.
 fn target(
-    env: &Env,
+    builds: &Builds,
     expansion: &Expansion<'_>,
     found: &crate::matrix::expand::Target,
     host: Host,
@@ -188,8 +189,12 @@ fn target(
     };
     let prefix = match &spec.source.kind {
         SourceKind::Prefix { path } => path.clone(),
-        _ if store::present(env, &spec.name, spec.id) => store::tree(env, &spec.name, spec.id),
-        _ => return Ok(Err("its build is not there; `cargo xtask build` makes it".to_owned())),
+        _ => match builds.tree(spec.id) {
+            Some(tree) => tree,
+            None => {
+                return Ok(Err("its build is not there; `cargo xtask build` makes it".to_owned()));
+            }
+        },
     };
     let engine = spec.source.engine;
     let Some(id) = found.id else { return Ok(Err("it has no id".to_owned())) };
@@ -233,7 +238,10 @@ fn host() -> Host {
 }
 
 /// The selected measurements in run order: with each number of clients, each microbenchmark.
-fn items(workload: &Workload, selection: &Selection) -> anyhow::Result<Vec<Measure>> {
+///
+/// # Errors
+/// When a name is no longer in the catalogue.
+pub fn items(workload: &Workload, selection: &Selection) -> anyhow::Result<Vec<Measure>> {
     let mut items = Vec::new();
     for &threads in &workload.threads {
         for name in workload.microbenchmarks.iter().filter(|name| selection.microbenchmark(name)) {

@@ -1,10 +1,12 @@
 //! `build`: makes what is missing.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::bench::lock::{HostLock, Kind};
+use crate::build::run;
 use crate::build::spec::Spec;
-use crate::build::{run, store};
+use crate::build::store::{self, Store};
 use crate::cli::Common;
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
@@ -68,6 +70,7 @@ pub fn make_missing(
 ) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut missing: Vec<Spec> = Vec::new();
+    let store = Store::read(env);
     for build in 0..expansion.builds() {
         let name = expansion.name(build);
         if !selection.build(&name) {
@@ -77,10 +80,16 @@ pub fn make_missing(
             Err(reason) => {
                 outcome.unavailable.insert(name, reason);
             }
-            Ok(spec) if expansion.is_installed(build) || store::present(env, &name, spec.id) => {
-                outcome.present += 1;
-            }
-            Ok(spec) => missing.push(spec),
+            Ok(_) if expansion.is_installed(build) => outcome.present += 1,
+            Ok(spec) => match store.folder(spec.id) {
+                Some(folder) => {
+                    store::publish_manifest(env, folder, &folder_name(folder), spec.id)?;
+                    outcome.present += 1;
+                }
+                // Two names of one build: the id says that nothing differs.
+                None if missing.iter().any(|other| other.id == spec.id) => outcome.present += 1,
+                None => missing.push(spec),
+            },
         }
     }
     if missing.is_empty() {
@@ -107,6 +116,12 @@ pub fn make_missing(
         }
     }
     Ok(outcome)
+}
+
+/// The name under which a build was made: its folder's without the id.
+fn folder_name(folder: &Path) -> String {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.rsplit_once('-').map_or(name, |(name, _)| name).to_owned()
 }
 
 /// Provides the source of each spec, once per source; a source that cannot be had fails its builds.

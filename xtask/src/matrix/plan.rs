@@ -35,6 +35,20 @@ pub struct Outlook {
     pub hours: Option<f64>,
 }
 
+/// What the plan asks of its caller, who knows the disk and the command line.
+pub trait Caller {
+    /// What only the caller knows of the whole.
+    fn outlook(&self) -> Outlook;
+    /// Whether a build is there.
+    fn state(&self, spec: &Spec) -> State;
+    /// The command that configures the build, word by word as it will be given.
+    fn command(&self, spec: &Spec) -> Option<Vec<String>>;
+    /// Whether the user wants to see a build.
+    fn shows_build(&self, name: &str) -> bool;
+    /// Whether the user wants to see a target of a build.
+    fn shows_target(&self, name: &str, build: &str) -> bool;
+}
+
 /// The counts: cells, builds, targets, runs, hours.
 ///
 /// # Errors
@@ -64,17 +78,12 @@ pub fn summary(out: &mut dyn Write, all: &Expansion<'_>, outlook: Outlook) -> io
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn text(
-    out: &mut dyn Write,
-    all: &Expansion<'_>,
-    outlook: Outlook,
-    state: &mut dyn FnMut(&Spec) -> State,
-) -> io::Result<()> {
-    summary(out, all, outlook)?;
+pub fn text(out: &mut dyn Write, all: &Expansion<'_>, caller: &dyn Caller) -> io::Result<()> {
+    summary(out, all, caller.outlook())?;
     rules_text(out, all)?;
-    for build in 0..all.builds() {
+    for build in (0..all.builds()).filter(|build| caller.shows_build(&all.name(*build))) {
         writeln!(out)?;
-        build_text(out, all, build, state)?;
+        build_text(out, all, build, caller)?;
     }
     if all.targets() > 0 {
         writeln!(out, "\ntargets")?;
@@ -82,6 +91,10 @@ pub fn text(
     for target in 0..all.targets() {
         let base = if all.base == Some(target) { "  (base)" } else { "" };
         let target = all.target(target);
+        // The base is measured whatever is selected.
+        if base.is_empty() && !caller.shows_target(&target.name, &all.name(target.build)) {
+            continue;
+        }
         write!(out, "  {}{base}", target.name)?;
         match &target.unavailable {
             Some(reason) => writeln!(out, "  unavailable: {reason}")?,
@@ -115,7 +128,7 @@ fn build_text(
     out: &mut dyn Write,
     all: &Expansion<'_>,
     build: usize,
-    state: &mut dyn FnMut(&Spec) -> State,
+    caller: &dyn Caller,
 ) -> io::Result<()> {
     let name = all.name(build);
     let spec = match all.spec(build) {
@@ -125,7 +138,7 @@ fn build_text(
     let state = if all.is_installed(build) {
         "installed".to_owned()
     } else {
-        match state(&spec) {
+        match caller.state(&spec) {
             State::Present => "present".to_owned(),
             State::Missing => "missing".to_owned(),
             State::Stale(why) => format!("stale: {}", why.join("; ")),
@@ -152,6 +165,10 @@ fn build_text(
         let quoted: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
         writeln!(out, "  {what:<10} {}", quoted.join(" "))?;
     }
+    if let Some(words) = caller.command(&spec) {
+        let quoted: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+        writeln!(out, "  command    {}", quoted.join(" "))?;
+    }
     Ok(())
 }
 
@@ -164,6 +181,7 @@ struct BuildRow<'a> {
     toolchain: Option<String>,
     settings: Vec<(String, String)>,
     options: Option<&'a Options>,
+    command: Option<Vec<String>>,
     #[serde(flatten)]
     state: Option<State>,
     unavailable: Option<&'a str>,
@@ -186,12 +204,8 @@ struct TargetRow<'a> {
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn json(
-    out: &mut dyn Write,
-    all: &Expansion<'_>,
-    outlook: Outlook,
-    state: &mut dyn FnMut(&Spec) -> State,
-) -> io::Result<()> {
+pub fn json(out: &mut dyn Write, all: &Expansion<'_>, caller: &dyn Caller) -> io::Result<()> {
+    let outlook = caller.outlook();
     write!(out, "{{\"schema\":{SCHEMA},\"experiment\":")?;
     serde_json::to_writer(&mut *out, &all.experiment.name)?;
     let counts = serde_json::json!({
@@ -207,22 +221,28 @@ pub fn json(
     write!(out, ",\"rules\":")?;
     serde_json::to_writer(&mut *out, &all.rules)?;
     write!(out, ",\"builds\":[")?;
-    for build in 0..all.builds() {
-        out.write_all(if build == 0 { b"\n" } else { b",\n" })?;
-        build_json(out, all, build, state)?;
+    let mut first = true;
+    for build in (0..all.builds()).filter(|build| caller.shows_build(&all.name(*build))) {
+        out.write_all(if std::mem::take(&mut first) { b"\n" } else { b",\n" })?;
+        build_json(out, all, build, caller)?;
     }
     write!(out, "],\"targets\":[")?;
+    first = true;
     for index in 0..all.targets() {
-        out.write_all(if index == 0 { b"\n" } else { b",\n" })?;
         let target = all.target(index);
+        let (build, base) = (all.name(target.build), all.base == Some(index));
+        if !base && !caller.shows_target(&target.name, &build) {
+            continue;
+        }
+        out.write_all(if std::mem::take(&mut first) { b"\n" } else { b",\n" })?;
         let row = TargetRow {
             name: &target.name,
             id: target.id,
-            build: &all.name(target.build),
+            build: &build,
             config: &target.config,
             run: &target.run,
             server: &target.server,
-            base: all.base == Some(index),
+            base,
             unavailable: target.unavailable.as_deref(),
         };
         serde_json::to_writer(&mut *out, &row)?;
@@ -234,7 +254,7 @@ fn build_json(
     out: &mut dyn Write,
     all: &Expansion<'_>,
     build: usize,
-    state: &mut dyn FnMut(&Spec) -> State,
+    caller: &dyn Caller,
 ) -> io::Result<()> {
     let name = all.name(build);
     let spec = all.spec(build).ok();
@@ -246,7 +266,8 @@ fn build_json(
         toolchain: all.toolchain(build).map(|(name, _)| name.to_owned()),
         settings: all.settings(build),
         options: spec.as_ref().map(|spec| &spec.options),
-        state: spec.as_ref().filter(|_| is_made).map(&mut *state),
+        command: spec.as_ref().and_then(|spec| caller.command(spec)),
+        state: spec.as_ref().filter(|_| is_made).map(|spec| caller.state(spec)),
         unavailable: all.unavailable(build),
     };
     serde_json::to_writer(&mut *out, &row)?;

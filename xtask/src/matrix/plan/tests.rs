@@ -80,6 +80,30 @@ fn with_expansion(check: impl FnOnce(&Expansion<'_>)) {
     check(&all.unwrap_or_else(|error| panic!("{error}")));
 }
 
+struct Told(Outlook);
+
+impl Caller for Told {
+    fn outlook(&self) -> Outlook {
+        self.0
+    }
+
+    fn state(&self, spec: &Spec) -> State {
+        state(spec)
+    }
+
+    fn command(&self, spec: &Spec) -> Option<Vec<String>> {
+        Some(vec!["./configure".to_owned(), format!("CFLAGS={}", spec.options.cflags.join(" "))])
+    }
+
+    fn shows_build(&self, name: &str) -> bool {
+        name != "pg_hidden"
+    }
+
+    fn shows_target(&self, _: &str, build: &str) -> bool {
+        self.shows_build(build)
+    }
+}
+
 fn state(spec: &Spec) -> State {
     match spec.name.as_str() {
         "pg_o2" => State::Present,
@@ -92,7 +116,7 @@ fn for_people() {
     with_expansion(|all| {
         let mut out = Vec::new();
         let outlook = Outlook { to_build: Some(1), hours: Some(0.25) };
-        text(&mut out, all, outlook, &mut state).expect("writes");
+        text(&mut out, all, &Told(outlook)).expect("writes");
         expect![[r#"
             experiment  e
             cells       3 (1 unavailable on this machine)
@@ -111,11 +135,13 @@ fn for_people() {
               cflags     -O2
               cxxflags   -O2
               env        'A=b c'
+              command    ./configure CFLAGS=-O2
 
             pg_o3  0c8cdf47d8d3  stale: cflags -O2 -> -O3
               toolchain  gcc 12.2.0 (x86_64-linux-gnu)
               cflags     -O3
               cxxflags   -O3
+              command    ./configure CFLAGS=-O3
 
             pg_clang_o2  unavailable: clang not found
 
@@ -132,7 +158,7 @@ fn for_people() {
 fn for_programs() {
     with_expansion(|all| {
         let mut out = Vec::new();
-        json(&mut out, all, Outlook::default(), &mut state).expect("writes");
+        json(&mut out, all, &Told(Outlook::default())).expect("writes");
         let document: serde_json::Value = serde_json::from_slice(&out).expect("one document");
         assert_eq!(document["schema"], 1);
         assert_eq!(document["counts"]["cells"], 3);
