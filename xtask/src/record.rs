@@ -72,9 +72,9 @@ pub struct Record {
 pub struct PlacementUsed {
     /// The kind, never [`Placement::Auto`].
     pub kind: Placement,
-    /// The server's cores; empty: all.
+    /// The server's cores, each of them, also where it may use all that the tool may.
     pub server_cpus: Vec<usize>,
-    /// The client's cores; empty: all.
+    /// The client's cores, likewise.
     pub client_cpus: Vec<usize>,
 }
 

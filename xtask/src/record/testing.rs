@@ -40,8 +40,8 @@ pub(crate) fn record(target: &str, microbenchmark: &str, block: u32, qps: f64) -
         started: format!("2026-01-01T{:02}:{:02}:00Z", minutes / 60, minutes % 60),
         placement: PlacementUsed {
             kind: Placement::Free,
-            server_cpus: vec![],
-            client_cpus: vec![],
+            server_cpus: vec![0, 1],
+            client_cpus: vec![0, 1],
         },
         outcome: Outcome::Ok(Box::new(sample(qps))),
     }

@@ -31,9 +31,7 @@ impl Runner<'_> {
         item: usize,
     ) -> anyhow::Result<Sample> {
         let placement = self.placement(item)?;
-        let all = self.plan.cores.concat();
-        let cpus = if placement.server_cpus.is_empty() { &all } else { &placement.server_cpus };
-        server.pin(cpus)?;
+        server.pin(&placement.server_cpus)?;
         let measure = &self.plan.items[item];
         let name = title(&measure.microbenchmark, measure.threads);
         let head = format!("block {}/{}", visiting.block.number, self.last_block);
