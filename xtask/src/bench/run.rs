@@ -51,6 +51,7 @@ pub fn run(
     let run_folder = env.work.join("run");
     // Left over from a call that was killed: nobody else can be here.
     snapshot::remove(&run_folder)?;
+    snapshot::remove_unfinished(&env.staging())?;
     fs::create_dir_all(&run_folder)?;
     let engine = plan.targets.first().context("an experiment without targets")?.install.engine;
     let access = Access::new(tool, engine)?;
