@@ -350,7 +350,7 @@ mod tests {
             let folder = temp.path().join(pid.to_string());
             std::fs::create_dir_all(folder.join("task")).expect("made");
             let stat = format!(
-                "{pid} (p) S {parent} 7 42 42 0 -1 4194304 100 0 0 0 100 50 0 0 20 0 1 0 999 1 2"
+                "{pid} (p) S {parent} 42 42 0 -1 4194304 100 0 0 0 100 50 0 0 20 0 1 0 999 1 2"
             );
             std::fs::write(folder.join("stat"), stat).expect("written");
             let io = "read_bytes: 1024\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n";
