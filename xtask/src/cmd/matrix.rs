@@ -4,7 +4,7 @@ use crate::cli::{Common, Format, MatrixArgs, PlanArgs};
 use crate::cmd::load::Loaded;
 use crate::cmd::{bench, build, compare, plan};
 use crate::env::Env;
-use crate::exit::Code;
+use crate::exit::{Code, code_of};
 use crate::progress::seconds;
 
 /// Runs the task.
@@ -37,19 +37,29 @@ fn stages(env: &Env, common: &Common, args: &MatrixArgs) -> anyhow::Result<Code>
     }
     let builds = build::make_missing(env, &expansion, &selection)?;
     build::report(env, &builds);
-    let Some(runs) = bench::run_missing(env, &loaded, &expansion, &selection)? else {
-        env.reporter.line("this experiment has no workload: only the builds were made");
-        return Ok(builds.code());
+    let runs = match bench::run_missing(env, &loaded, &expansion, &selection) {
+        Ok(Some(runs)) => {
+            bench::report(env, &runs);
+            Ok(if builds.code() == Code::Done { runs.code() } else { builds.code() })
+        }
+        Ok(None) => {
+            env.reporter.line("this experiment has no workload: only the builds were made");
+            return Ok(builds.code());
+        }
+        Err(error) if code_of(&error) == Code::Interrupted => return Err(error),
+        Err(error) => Err(error),
     };
-    if runs.ok + runs.failed > 0 {
-        env.reporter.line(format!("runs: {} measured, {} failed", runs.ok, runs.failed));
-    } else {
-        env.reporter.line("runs: all there already");
+    // Whatever became of the runs: what is there is shown.
+    let ids = compare::Ids::Selected;
+    let shown = compare::of_experiment(env, common, &loaded, &expansion, None, ids)
+        .and_then(|comparison| compare::print(&comparison, args.format));
+    match (runs, shown) {
+        (Ok(code), Ok(())) => Ok(code),
+        (Ok(_), Err(error)) => Err(error),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(other)) => {
+            env.reporter.line(format!("nothing to compare: {other:#}"));
+            Err(error)
+        }
     }
-    for (target, reason) in &runs.left_out {
-        env.reporter.line(format!("{target}: left out: {reason}"));
-    }
-    let comparison = compare::of_experiment(env, common, &loaded, &expansion, None)?;
-    compare::print(&comparison, args.format)?;
-    Ok(if runs.failed > 0 { Code::CellFailed } else { builds.code() })
 }

@@ -78,6 +78,7 @@ impl Runner<'_> {
             warmup_seconds: self.plan.warmup_seconds,
             queries: measured.queries,
             events: measured.events,
+            rows: measured.rows,
             errors: measured.errors,
             queries_per_second: measured.queries_per_second,
             latency: measured.latency,
@@ -129,6 +130,7 @@ impl Runner<'_> {
         log: Option<&Path>,
     ) -> anyhow::Result<()> {
         self.summary.failed += 1;
+        self.stopped |= !self.env.keep_going;
         self.told(visiting, item, Err(reason));
         let log = log.filter(|log| log.exists()).map(|log| {
             log.strip_prefix(&self.env.work).unwrap_or(log).to_string_lossy().into_owned()
@@ -186,6 +188,8 @@ impl Runner<'_> {
             target_id: target.id,
             build: target.build.clone(),
             build_id: target.build_id,
+            compiler: target.compiler.clone(),
+            server_version: visiting.version.clone(),
             settings: target.settings.clone(),
             config: target.config.clone(),
             workload: plan.workload.clone(),
@@ -195,6 +199,8 @@ impl Runner<'_> {
             threads: measure.threads,
             host: plan.host.clone(),
             boot: plan.boot.clone(),
+            kernel: plan.kernel.clone(),
+            driver: self.driver.digest(),
             started: begin.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             placement,
             outcome,
