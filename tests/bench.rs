@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use xtask::bench::placement;
 use xtask::exit::{Code, code_of};
+use xtask::hash::Digest;
 use xtask::matrix::model::Engine;
 use xtask::proc::Proc;
 use xtask::server::access::Access;
+use xtask::server::preload::{self, Library};
 use xtask::server::{self, Install, Server, Settings};
 
 #[path = "bench/runs.rs"]
@@ -90,9 +93,10 @@ fn server_below_a_closed_folder_starts_answers_and_stops() {
     let mode = socket.parent().expect("a folder").metadata().expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     server.check().expect("it lives");
-    server.pin(&[0]).expect("pinned");
+    let core = placement::cores().expect("cores").concat().into_iter().min().expect("one");
+    server.pin(&[core]).expect("pinned");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+    assert!(status.contains(&format!("Cpus_allowed_list:\t{core}\n")), "{status}");
     server.stop().expect("a clean end");
     assert!(!alive(pid) && !socket.parent().expect("a folder").exists());
     let log = std::fs::read_to_string(folder.path().join("server.log")).expect("a log");
@@ -100,7 +104,7 @@ fn server_below_a_closed_folder_starts_answers_and_stops() {
     // The data are clean: a server of another start needs no recovery.
     let again = folder.path().join("again.log");
     let data = folder.path().join("data");
-    let server = Server::start(&access, &install, &settings(&[]), &data, &[0], &again);
+    let server = Server::start(&access, &install, &settings(&[]), &data, &[core], &again);
     server.expect("it starts again").abandon();
     let log = std::fs::read_to_string(again).expect("a log");
     assert!(!log.contains("not properly shut down"), "{log}");
@@ -140,6 +144,27 @@ fn a_wrong_setting_is_reported_with_the_servers_own_words() {
     assert!(text.contains("the server has ended"), "{text}");
     assert!(text.contains("unrecognized configuration parameter \"shared_bufers\""), "{text}");
     assert!(text.contains(log.to_str().expect("text")), "{text}");
+}
+
+#[test]
+fn a_library_is_preloaded_or_the_server_does_not_count() {
+    let folder = closed_folder();
+    let (access, install, data) = (access(), postgres(), folder.path().join("data"));
+    server::init(&access, &install, &[], &data, &folder.path().join("init.log")).expect("made");
+    let log = folder.path().join("server.log");
+    let start = |preload: Vec<Library>| {
+        let settings = Settings { preload, ..settings(&[("shared_buffers", "16MB")]) };
+        Server::start(&access, &install, &settings, &data, &[], &log)
+    };
+    // One that no server has in its memory by itself.
+    let found = preload::find("libanl.so.1").expect("a part of the C library's package");
+    let server = start(found.clone()).expect("it starts");
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.id())).expect("readable");
+    assert!(maps.contains(&found[0].path.display().to_string()), "{maps}");
+    server.stop().expect("a clean end");
+    let missing = Library { path: "/nonexistent/libmalloc.so".into(), digest: Digest::of(b"") };
+    let error = start(vec![missing]).expect_err("the linker only warns");
+    assert!(format!("{error:#}").contains("runs without `/nonexistent/libmalloc.so`"), "{error:#}");
 }
 
 #[test]

@@ -76,7 +76,14 @@ fn from_the_tarball_to_the_comparison() {
         assert!(outcome["client"]["user-seconds"].as_f64() > Some(0.0), "{record}");
         assert!(outcome["latency"]["p50-us"].as_u64() <= outcome["latency"]["max-us"].as_u64());
     }
-    // Each block has every target once, and each microbenchmark was run on fresh data.
+    // Each block has every target once, each in a visit of its own: on fresh data.
+    let mut visits = std::collections::BTreeMap::new();
+    for record in &records {
+        let visit = (record["block"].as_u64(), record["target"].to_string());
+        let invocation = record["invocation"].as_str().expect("a name");
+        assert_eq!(*visits.entry(invocation).or_insert_with(|| visit.clone()), visit);
+    }
+    assert_eq!(visits.len(), 3 * 2, "{visits:?}");
     for block in [1, 2] {
         let of_block = records.iter().filter(|record| record["block"] == block);
         let mut targets: Vec<_> = of_block.map(|record| record["target"].to_string()).collect();

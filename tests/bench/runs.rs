@@ -42,6 +42,7 @@ fn target(config: &str, lines: &[(&str, &str)]) -> Target {
         id: Digest::of(config.as_bytes()),
         build: "pg15".to_owned(),
         build_id: Digest::of(b"pg15"),
+        compiler: None,
         settings: vec![("opt".to_owned(), "o2".to_owned())],
         config: config.to_owned(),
         install: postgres(),
@@ -77,6 +78,8 @@ fn plan(targets: Vec<Target>, items: Vec<Measure>) -> Plan {
         seed: 1,
         host: "h".to_owned(),
         boot: "b".to_owned(),
+        kernel: "6.1.0".to_owned(),
+        driver: None,
         cores: placement::cores().expect("cores"),
     }
 }
@@ -86,11 +89,12 @@ const LARGE: [(&str, &str); 2] = [("shared_buffers", "32MB"), ("fsync", "off")];
 
 fn execute(env: &Env, driver: &Driver, plan: &Plan, records: &mut Vec<Record>) -> Summary {
     let blocks = plan.blocks(records, Timestamp::now()).expect("a schedule");
+    let measured = plan.base_measured(records);
     let mut sink = |record| {
         records.push(record);
         Ok(())
     };
-    run(env, Path::new(TOOL), driver, plan, &blocks, &mut sink).expect("it runs")
+    run(env, Path::new(TOOL), driver, plan, &blocks, measured, &mut sink).expect("it runs")
 }
 
 #[test]
@@ -128,6 +132,9 @@ fn check(plan: &Plan, records: &[Record]) {
     for record in records {
         let Outcome::Ok(sample) = &record.outcome else { panic!("{record:#?}") };
         let (server, client) = (&sample.server, &sample.client);
+        let version = record.server_version.as_deref().expect("it answered");
+        assert!(version.starts_with("15."), "{version}");
+        assert!(sample.rows > 0 || record.group == "writes", "{sample:?}");
         assert!((0.15..0.4).contains(&sample.seconds), "{sample:?}");
         assert!(sample.queries > 20 && sample.events > 0 && sample.events <= sample.queries);
         assert!(sample.errors.is_empty() && sample.latency.mean_us > 0.0, "{sample:?}");
@@ -251,11 +258,40 @@ fn a_base_that_cannot_run_ends_the_benchmark() {
         failed += usize::from(matches!(record.outcome, Outcome::Failed { .. }));
         Ok(())
     };
-    let result = run(&env, Path::new(TOOL), &driver, &plan, &blocks, &mut sink);
+    let result = run(&env, Path::new(TOOL), &driver, &plan, &blocks, false, &mut sink);
     let error = result.expect_err("no base");
     assert!(error.to_string().contains("the base `pg15.wrong`"), "{error:#}");
     assert_eq!(failed, 1);
     assert!(!env.work.join("run").exists());
+}
+
+#[test]
+fn what_always_fails_on_the_base_ends_no_later_call() {
+    let folder = closed_folder();
+    let env = env(folder.path());
+    let driver = pretender(folder.path(), &env.work);
+    let items = ["reads", "fails"].map(|name| measure(name, false, 0.1)).to_vec();
+    let plan = plan(vec![target("small", &SMALL), target("large", &LARGE)], items);
+    let mut records = Vec::new();
+    assert_eq!(execute(&env, &driver, &plan, &mut records), Summary { ok: 4, failed: 4 });
+    for _ in 0..2 {
+        // One block of what lacks pairs, and no further one without the base.
+        let summary = execute(&env, &driver, &plan, &mut records);
+        assert_eq!(summary.ok, 0);
+        assert!((1..=2).contains(&summary.failed), "{summary:?}");
+    }
+}
+
+#[test]
+fn fail_fast_ends_with_the_first_failure() {
+    let folder = closed_folder();
+    let env = Env { keep_going: false, ..env(folder.path()) };
+    let driver = pretender(folder.path(), &env.work);
+    let items = ["reads", "fails", "goes-on"].map(|name| measure(name, false, 0.1)).to_vec();
+    let plan = plan(vec![target("small", &SMALL), target("large", &LARGE)], items);
+    let mut records = Vec::new();
+    assert_eq!(execute(&env, &driver, &plan, &mut records), Summary { ok: 1, failed: 1 });
+    assert_eq!(records.len(), 2);
 }
 
 /// Not a test of its own: started and interrupted by the one below.
@@ -274,7 +310,7 @@ fn run_until_interrupted() {
         Ok(())
     };
     let error =
-        run(&env, Path::new(TOOL), &driver, &plan, &blocks, &mut sink).expect_err("stopped");
+        run(&env, Path::new(TOOL), &driver, &plan, &blocks, false, &mut sink).expect_err("stopped");
     println!("\ncode {}", xtask::exit::code_of(&error) as u8);
 }
 

@@ -26,6 +26,11 @@ use crate::progress::Reporter;
 pub fn run(cli: Cli) -> anyhow::Result<Code> {
     let env = env_of(&cli.common)?;
     let common = &cli.common;
+    if matches!(cli.task, Task::Build(_) | Task::Bench(_))
+        || matches!(&cli.task, Task::Matrix(args) if !args.dry_run)
+    {
+        env.check_writable()?;
+    }
     match &cli.task {
         Task::Matrix(args) => matrix::run(&env, common, args),
         Task::Plan(args) => plan::run(&env, common, args),

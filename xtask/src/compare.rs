@@ -2,8 +2,8 @@
 //! claimed of it. Pure; formats and views come after ([`crate::report`]).
 //!
 //! A pair is a run of the base and a run of a target that were both measured and agree in
-//! experiment, host, boot, block, placement, workload id, threads and microbenchmark. Only pairs
-//! enter a ratio. The serialised form of [`Comparison`] is the tool's JSON format.
+//! experiment, host, boot, block, placement, load driver, workload id, threads and microbenchmark.
+//! Only pairs enter a ratio. The serialised form of [`Comparison`] is the tool's JSON format.
 
 use std::collections::BTreeMap;
 
@@ -32,12 +32,33 @@ pub const LEVEL: f64 = 0.95;
 pub struct Options {
     /// What matters and how sure to be.
     pub rule: Rule,
-    /// The targets of the experiment as it stands now. Records of other targets, and of the same
-    /// target made from something else, are left out and counted. `None`: every target, each with
-    /// the id of its latest record.
-    pub current: Option<BTreeMap<String, Digest>>,
+    /// The targets of the experiment as it stands now. `None`: every target, each with the id of
+    /// its latest record.
+    pub current: Option<Current>,
+    /// The ids that each row (microbenchmark, clients) may have now, the best one first: the first
+    /// that a host has counts there; records with others are left out and counted. `None`: the
+    /// latest id of each row.
+    pub workloads: Option<BTreeMap<(String, u32), Vec<Digest>>>,
     /// Microbenchmarks in run order; others follow in the order of the records.
     pub order: Vec<String>,
+}
+
+/// The targets of an experiment as it stands now. Records of other targets, and of the same target
+/// made from something else, are left out and counted.
+#[derive(Clone, Debug, Default)]
+pub struct Current {
+    /// The host that the ids were computed for: they depend on its size. On others the latest id of
+    /// each target counts.
+    pub host: String,
+    /// The id of each target; `None` where it cannot be told here: then its latest counts.
+    pub targets: BTreeMap<String, Option<Digest>>,
+}
+
+impl Current {
+    fn has(&self, record: &Record) -> bool {
+        let known = |id: &Option<Digest>| id.is_none_or(|id| id == record.target_id);
+        self.targets.get(&record.target).is_some_and(|id| record.host != self.host || known(id))
+    }
 }
 
 /// What a set of records says about targets relative to a base.
@@ -70,7 +91,7 @@ pub struct LeftOut {
     pub other_workload: u64,
     /// Measured again in the same block; the latest measured run counts.
     pub repeated: u64,
-    /// The base's run of the block was under another boot or placement.
+    /// The base's run of the block had another boot, placement or load driver.
     pub other_boot: u64,
 }
 
@@ -337,7 +358,7 @@ impl Collector {
             self.experiments.push(record.experiment.clone());
         }
         if let Some(current) = &self.options.current
-            && current.get(&record.target) != Some(&record.target_id)
+            && !current.has(record)
         {
             self.left_out.other_target += 1;
             return;

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
+use crate::exit::{Code, WithCode as _};
 use crate::progress::Reporter;
 
 /// The directories, limits and the reporter of this call of the tool.
@@ -74,6 +77,23 @@ impl Env {
     /// `toolchains/`.
     pub fn toolchains(&self) -> PathBuf {
         self.root.join("toolchains")
+    }
+
+    /// Makes sure that results and work can be written, before hours are spent on them.
+    ///
+    /// # Errors
+    /// With [`Code::Environment`] and the folder.
+    pub fn check_writable(&self) -> anyhow::Result<()> {
+        for (folder, option) in [(&self.work, "--work"), (&self.results, "--results")] {
+            fs_err::create_dir_all(folder)
+                .and_then(|()| tempfile::tempfile_in(folder))
+                .with_context(|| {
+                    let shown = self.shown(folder);
+                    format!("cannot write into {shown}; `{option} DIR` names another folder")
+                })
+                .code(Code::Environment)?;
+        }
+        Ok(())
     }
 
     /// A path for people: relative to the current directory where that is shorter.

@@ -17,9 +17,20 @@ fn main() -> ExitCode {
     match interrupt::install().and_then(|()| cmd::run(cli)) {
         Ok(code) => ExitCode::from(code as u8),
         Err(_) if interrupt::requested() => ExitCode::from(Code::Interrupted as u8),
+        // The reader of a pipe has seen enough (`| head`): no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(code_of(&error) as u8)
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>();
+        let json =
+            cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+        io.map(std::io::Error::kind).or(json) == Some(std::io::ErrorKind::BrokenPipe)
+    })
 }

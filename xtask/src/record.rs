@@ -34,12 +34,17 @@ pub struct Record {
     pub invocation: String,
     /// `build.config`.
     pub target: String,
-    /// The hash of build id, resolved config and run-only settings.
+    /// The hash of build id and what the server got, formulas computed
+    /// ([`crate::bench::plan::target_id`]).
     pub target_id: Digest,
     /// Name of the build.
     pub build: String,
     /// Id of the build.
     pub build_id: Digest,
+    /// Name and version of the compiler: `gcc 12.2.0`; none for an installed server.
+    pub compiler: Option<String>,
+    /// The version in the running server's own words; none when it never answered.
+    pub server_version: Option<String>,
     /// Axis and setting of the build and of the run-only axes.
     pub settings: Vec<(String, String)>,
     /// Name of the config.
@@ -58,6 +63,10 @@ pub struct Record {
     pub host: String,
     /// Kernel boot id: two records of one boot may be compared in time.
     pub boot: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// The hash of the load driver: runs of different drivers are no pair.
+    pub driver: Digest,
     /// When the warm-up began, RFC 3339, UTC.
     pub started: String,
     /// Where server and client ran.
@@ -72,9 +81,9 @@ pub struct Record {
 pub struct PlacementUsed {
     /// The kind, never [`Placement::Auto`].
     pub kind: Placement,
-    /// The server's cores; empty: all.
+    /// The server's cores, each of them, also where it may use all that the tool may.
     pub server_cpus: Vec<usize>,
-    /// The client's cores; empty: all.
+    /// The client's cores, likewise.
     pub client_cpus: Vec<usize>,
 }
 
@@ -105,6 +114,8 @@ pub struct Sample {
     pub queries: u64,
     /// Events (transactions of the microbenchmark) in the window.
     pub events: u64,
+    /// Rows that came back.
+    pub rows: u64,
     /// Events that the server refused, by SQLSTATE.
     pub errors: Vec<(String, u64)>,
     /// Statements in each whole second of the window.

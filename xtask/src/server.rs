@@ -12,6 +12,7 @@
 pub mod access;
 pub mod config;
 pub mod postgres;
+pub mod preload;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use crate::launch::{Bind, Spec};
 use crate::matrix::model::Engine;
 use crate::proc::{Output, Proc, Running};
 use access::{Access, Seen};
+use preload::Library;
 
 /// The superuser of every private server.
 pub const USER: &str = "matrix";
@@ -61,8 +63,8 @@ pub struct Settings {
     pub lines: Vec<(String, String)>,
     /// Variables of the server's environment.
     pub env: Vec<(String, String)>,
-    /// A library to preload.
-    pub preload: Option<String>,
+    /// Libraries to preload.
+    pub preload: Vec<Library>,
 }
 
 impl Install {
@@ -144,6 +146,7 @@ pub struct Server {
     proc: Proc,
     socket: PathBuf,
     log: PathBuf,
+    version: Option<String>,
     _socket_folder: TempDir,
 }
 
@@ -184,17 +187,21 @@ impl Server {
         for (key, value) in &settings.env {
             proc = proc.env(key, value);
         }
-        if let Some(library) = &settings.preload {
-            proc = proc.env("LD_PRELOAD", library);
+        if !settings.preload.is_empty() {
+            let paths: Vec<_> =
+                settings.preload.iter().map(|it| it.path.to_string_lossy()).collect();
+            proc = proc.env("LD_PRELOAD", paths.join(":"));
         }
         let mut server = Self {
             running: proc.spawn()?,
             proc,
+            version: None,
             socket: folder.path().join(format!(".s.PGSQL.{PORT}")),
             log: log.to_owned(),
             _socket_folder: folder,
         };
         server.wait_ready(START_TIMEOUT)?;
+        preload::check(&settings.preload, server.id())?;
         Ok(server)
     }
 
@@ -237,6 +244,11 @@ impl Server {
         Ok(())
     }
 
+    /// The version in the server's own words, when it has told it.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
     /// The log.
     pub fn log(&self) -> &Path {
         &self.log
@@ -257,7 +269,10 @@ impl Server {
             interrupt::check()?;
             self.check()?;
             let refusal = match postgres::ping(&self.socket, USER, DATABASE) {
-                Ok(()) => return Ok(()),
+                Ok(version) => {
+                    self.version = version;
+                    return Ok(());
+                }
                 Err(error) => error,
             };
             if begin.elapsed() > timeout {

@@ -5,12 +5,14 @@
 //! work directory (containers share a host, but not always a temporary folder). Builds share them
 //! with other builds. Locks of the kernel end with the process that holds them, so none is stale.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
+use nix::fcntl::OFlag;
 
 use crate::interrupt;
 use crate::progress::Reporter;
@@ -58,11 +60,12 @@ impl HostLock {
         let begin = Instant::now();
         let mut files = Vec::new();
         for path in paths {
-            let file = open(path)
-                .with_context(|| format!("cannot open the lock file `{}`", path.display()))?;
+            let file = open(path).with_context(|| {
+                format!("cannot use the lock file `{0}`: look at `ls -l {0}`", path.display())
+            })?;
             let mut told = false;
             while !held(&file, kind).with_context(|| format!("cannot lock `{}`", path.display()))? {
-                let holder = holder(path);
+                let holder = holder(&file);
                 if begin.elapsed() >= patience {
                     bail!(
                         "another call of this tool builds or measures on this host{holder}; \
@@ -77,29 +80,49 @@ impl HostLock {
                 }
                 interrupt::sleep(PAUSE)?;
             }
-            // For the message above; a file of another user cannot be written, which is no harm.
-            if let Ok(mut file) = OpenOptions::new().write(true).truncate(true).open(path) {
-                let _ = write!(file, "{}", std::process::id());
-            }
+            // For the message above only: without it the others wait just the same.
+            let text = format!("{}\n", std::process::id());
+            let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
             files.push(file);
         }
         Ok(Self { _files: files })
     }
 }
 
-/// Opens for reading, which is enough for a lock and works on another user's file; makes the file
-/// when it is not there.
-fn open(path: &Path) -> std::io::Result<File> {
-    match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
+/// Opens the lock file, or makes it so that every user can lock it. Anybody may put anything at a
+/// well-known place of `/tmp`: a link is not followed, a pipe does not hang, and only a plain file
+/// with this one name is written to.
+fn open(path: &Path) -> anyhow::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    let options = || {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits());
+        options
+    };
+    let existing = || match options().write(true).open(path) {
+        // Reading is enough for a lock.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => options().open(path),
+        other => other,
+    };
+    let file = match existing() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            match options().write(true).create_new(true).open(path) {
+                Ok(file) => {
+                    // Whatever the umask says.
+                    file.set_permissions(Permissions::from_mode(0o666))?;
+                    file
+                }
                 // Somebody else was faster.
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => File::open(path),
-                other => other,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => existing()?,
+                Err(error) => return Err(error.into()),
             }
         }
-        other => other,
-    }
+        other => other?,
+    };
+    let found = file.metadata()?;
+    ensure!(found.is_file(), "it is no plain file");
+    ensure!(found.nlink() == 1, "it has {} names, so it may be another file", found.nlink());
+    Ok(file)
 }
 
 fn held(file: &File, kind: Kind) -> std::io::Result<bool> {
@@ -114,13 +137,11 @@ fn held(file: &File, kind: Kind) -> std::io::Result<bool> {
     }
 }
 
-fn holder(path: &Path) -> String {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(20).read_to_string(&mut text));
-    match (read, text.parse::<u32>()) {
-        (Ok(_), Ok(id)) => format!(" (process {id})"),
-        _ => String::new(),
-    }
+fn holder(file: &File) -> String {
+    let mut bytes = [0; 20];
+    let length = file.read_at(&mut bytes, 0).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes[..length]);
+    text.trim().parse::<u32>().map_or_else(|_| String::new(), |id| format!(" (process {id})"))
 }
 
 #[cfg(test)]
@@ -158,5 +179,35 @@ mod tests {
             HostLock::take_files(&paths, Kind::Alone, Duration::from_secs(30), &reporter)
                 .expect("free after a while");
         });
+    }
+
+    #[test]
+    fn every_user_can_lock_and_what_is_no_plain_file_is_refused() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("a.lock");
+        let take = |path: &Path| {
+            let reporter = Reporter::new(true);
+            HostLock::take_files(&[path.to_owned()], Kind::Alone, Duration::ZERO, &reporter)
+        };
+        drop(take(&path).expect("free"));
+        assert_eq!(path.metadata().expect("there").mode() & 0o777, 0o666);
+        let own = format!("{}\n", std::process::id());
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), own);
+
+        let victim = temp.path().join("victim");
+        std::fs::write(&victim, "precious").expect("written");
+        let (link, name, pipe) =
+            (temp.path().join("link"), temp.path().join("name"), temp.path().join("pipe"));
+        std::os::unix::fs::symlink(&victim, &link).expect("linked");
+        std::os::unix::fs::symlink(temp.path().join("new"), temp.path().join("loose"))
+            .expect("linked");
+        std::fs::hard_link(&victim, &name).expect("linked");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        for bad in [&link, &temp.path().join("loose"), &name, &pipe, &temp.path().to_owned()] {
+            let error = take(bad).expect_err("refused");
+            assert!(error.to_string().contains(&bad.display().to_string()), "{error:#}");
+        }
+        assert_eq!(std::fs::read_to_string(&victim).expect("there"), "precious");
+        assert!(!temp.path().join("new").exists());
     }
 }

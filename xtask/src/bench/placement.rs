@@ -76,7 +76,12 @@ pub fn resolve(
         kind => kind,
     };
     let (server_cpus, client_cpus) = match kind {
-        Placement::Auto | Placement::Free => (Vec::new(), Vec::new()),
+        Placement::Auto | Placement::Free => {
+            // Named one by one: with fewer allowed cores (`taskset`, a cpuset) it is another one.
+            let mut all = cores.concat();
+            all.sort_unstable();
+            (all.clone(), all)
+        }
         Placement::Together => {
             let cpu: Vec<usize> =
                 cores.last().and_then(|core| core.first()).copied().into_iter().collect();
@@ -133,11 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn together_is_one_core_and_free_none() {
+    fn together_is_one_core_and_free_all_that_are_allowed() {
         let together = used(Placement::Together, 4, &machine(4, 2));
         assert_eq!((together.server_cpus, together.client_cpus), (vec![3], vec![3]));
         let free = used(Placement::Free, 4, &machine(4, 2));
-        assert!(free.server_cpus.is_empty() && free.client_cpus.is_empty());
+        assert_eq!(free.server_cpus, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(free.client_cpus, free.server_cpus);
+        let fewer = used(Placement::Free, 4, &machine(4, 2)[..3]);
+        assert_ne!(fewer, free, "a smaller set of allowed cores is another placement");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::placement::resolve;
 use super::schedule::{Block, Demand, Item, Past, schedule};
 use crate::hash::Digest;
+use crate::matrix::expand::put;
 use crate::matrix::model::Placement;
 use crate::record::{Outcome, PlacementUsed, Record};
 use crate::server::{Install, Settings};
@@ -17,12 +18,14 @@ use crate::server::{Install, Settings};
 pub struct Target {
     /// `build.config`.
     pub name: String,
-    /// The hash of build id, resolved config and run-only settings.
+    /// [`target_id`].
     pub id: Digest,
     /// Name of the build.
     pub build: String,
     /// Id of the build.
     pub build_id: Digest,
+    /// Name and version of the compiler, unless the server is an installed one.
+    pub compiler: Option<String>,
     /// Axis and setting.
     pub settings: Vec<(String, String)>,
     /// Name of the config.
@@ -37,6 +40,26 @@ pub struct Target {
     pub source: Digest,
     /// The build's options of `configure`, of which some change the data's files.
     pub configure: Vec<String>,
+}
+
+/// The identity of a target: the hash of build id and everything that the server gets, formulas
+/// computed for this host and preloaded libraries by their content. Records hold it; the plan's own
+/// [`crate::matrix::expand::target_id`] knows no host.
+pub fn target_id(build: &Digest, server: &Settings, init: &[String]) -> Digest {
+    let mut bytes = b"target 2\0".to_vec();
+    bytes.extend(build.0);
+    for pairs in [&server.lines, &server.env] {
+        bytes.extend((pairs.len() as u32).to_be_bytes());
+        for (key, value) in pairs {
+            put(key.as_bytes(), &mut bytes);
+            put(value.as_bytes(), &mut bytes);
+        }
+    }
+    bytes.extend((server.preload.len() as u32).to_be_bytes());
+    server.preload.iter().for_each(|library| bytes.extend(library.digest.0));
+    bytes.extend((init.len() as u32).to_be_bytes());
+    init.iter().for_each(|argument| put(argument.as_bytes(), &mut bytes));
+    Digest::of(&bytes)
 }
 
 /// One measurement of every visit.
@@ -83,13 +106,18 @@ pub struct Plan {
     pub host: String,
     /// The kernel's boot id.
     pub boot: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The load driver, as soon as it is there: with another one no block is resumed.
+    pub driver: Option<Digest>,
     /// The cores that may be used, by physical core.
     pub cores: Vec<Vec<usize>>,
 }
 
 impl Plan {
     /// The blocks still to be run, given every record of the experiment. A record counts if it was
-    /// made on this host, with this placement, by what its target and item are now. Pure.
+    /// made on this host, with this placement, by what its target and item are now; with which load
+    /// driver does not matter, as long as both runs of a pair had the same one. Pure.
     ///
     /// # Errors
     /// When the placement is not possible here.
@@ -125,6 +153,18 @@ impl Plan {
         Ok(schedule(&demand, &past, here.iter().map(|record| record.block).max()))
     }
 
+    /// Whether the base has a measured run among these records of the experiment. Pure.
+    pub fn base_measured(&self, records: &[Record]) -> bool {
+        let Some(base) = self.targets.first() else { return false };
+        records.iter().any(|record| {
+            record.experiment == self.experiment
+                && record.host == self.host
+                && record.target == base.name
+                && record.target_id == base.id
+                && matches!(record.outcome, Outcome::Ok(_))
+        })
+    }
+
     fn past(&self, record: &Record, placements: &[PlacementUsed]) -> Option<Past> {
         let target = self
             .targets
@@ -142,7 +182,11 @@ impl Plan {
             Outcome::Failed { .. } => (false, 0.0),
         };
         let finished = started.checked_add(Duration::try_from_secs_f64(seconds).ok()?).ok()?;
-        let (block, place, boot) = (record.block, record.place, record.boot.clone());
+        let (block, place) = (record.block, record.place);
+        // A block with another driver rests like one of another boot: its pairs count, and it is
+        // not gone on with.
+        let resumable = self.driver.is_none_or(|driver| driver == record.driver);
+        let boot = if resumable { record.boot.clone() } else { String::new() };
         Some(Past { block, place, target, item, boot, finished, ok })
     }
 
@@ -164,6 +208,7 @@ mod tests {
     use super::*;
     use crate::matrix::model::Engine;
     use crate::record::{SCHEMA, Sample, ServerUsage};
+    use crate::server::preload::Library;
 
     fn plan() -> Plan {
         let target = |name: &str| Target {
@@ -171,6 +216,7 @@ mod tests {
             id: Digest::of(name.as_bytes()),
             build: "build".to_owned(),
             build_id: Digest::of(b"build"),
+            compiler: None,
             settings: Vec::new(),
             config: name.to_owned(),
             install: Install { engine: Engine::Postgres, prefix: "/opt/pg".into() },
@@ -199,6 +245,8 @@ mod tests {
             seed: 1,
             host: "h".to_owned(),
             boot: "b".to_owned(),
+            kernel: "6.1.0".to_owned(),
+            driver: Some(Digest::of(b"driver")),
             cores: vec![vec![0], vec![1]],
         }
     }
@@ -217,6 +265,8 @@ mod tests {
             target_id: target.id,
             build: target.build.clone(),
             build_id: target.build_id,
+            compiler: None,
+            server_version: None,
             settings: Vec::new(),
             config: target.config.clone(),
             workload: plan.workload.clone(),
@@ -226,6 +276,8 @@ mod tests {
             threads: item.threads,
             host: plan.host.clone(),
             boot: plan.boot.clone(),
+            kernel: plan.kernel.clone(),
+            driver: Digest::of(b"driver"),
             started: "2026-01-01T00:00:00Z".to_owned(),
             placement: resolve(plan.placement, item.threads, &plan.cores).expect("possible"),
             outcome: Outcome::Ok(Box::new(Sample {
@@ -233,6 +285,7 @@ mod tests {
                 warmup_seconds: 1.0,
                 queries: 1,
                 events: 1,
+                rows: 1,
                 errors: Vec::new(),
                 queries_per_second: Vec::new(),
                 latency: Latency::default(),
@@ -240,6 +293,42 @@ mod tests {
                 client: ClientUsage::default(),
             })),
         }
+    }
+
+    #[test]
+    fn target_id_follows_what_the_server_gets() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let library =
+            |content: &[u8]| Library { path: "/l.so".into(), digest: Digest::of(content) };
+        let plain =
+            Settings { lines: vec![pair("shared_buffers", "1024MB")], ..Settings::default() };
+        let changes: [fn(&mut Settings); 4] = [
+            |s| s.lines[0].1 = "2048MB".to_owned(),
+            |s| s.env = std::mem::take(&mut s.lines),
+            |s| s.lines.push(("fsync".to_owned(), "off".to_owned())),
+            |s| s.lines.clear(),
+        ];
+        let build = Digest::of(b"build");
+        let mut ids = vec![target_id(&build, &plain, &[])];
+        ids.extend(changes.map(|change| {
+            let mut settings = plain.clone();
+            change(&mut settings);
+            target_id(&build, &settings, &[])
+        }));
+        ids.push(target_id(&Digest::of(b"other"), &plain, &[]));
+        ids.push(target_id(&build, &plain, &["--data-checksums".to_owned()]));
+        for content in [&b"one"[..], b"two"] {
+            let preload = vec![library(content)];
+            ids.push(target_id(&build, &Settings { preload, ..plain.clone() }, &[]));
+        }
+        let mut once = ids.clone();
+        once.sort_by_key(|id| id.0);
+        once.dedup();
+        assert_eq!(once.len(), ids.len(), "{ids:?}");
+        let mut moved = Settings { preload: vec![library(b"one")], ..plain.clone() };
+        let before = target_id(&build, &moved, &[]);
+        moved.preload[0].path = "/elsewhere/l.so".into();
+        assert_eq!(before, target_id(&build, &moved, &[]), "the content counts, not the place");
     }
 
     fn at(text: &str) -> Timestamp {
@@ -283,5 +372,22 @@ mod tests {
             assert_eq!(blocks[0].resumed, resumed, "{now}");
             assert!((plan.seconds(&blocks) - if resumed { 3.0 } else { 6.0 }).abs() < 1e-9);
         }
+        // Half of a pair by another driver is no half of a pair; a whole pair by it counts.
+        let other = Plan { driver: Some(Digest::of(b"newer")), ..plan.clone() };
+        let now = at("2026-01-01T00:00:10Z");
+        assert!(!other.blocks(&base, now).expect("a schedule")[0].resumed);
+        let pair = [record(&plan, 0), record(&plan, 1)];
+        assert_eq!(other.blocks(&pair, now).expect("a schedule"), []);
+    }
+
+    #[test]
+    fn only_good_runs_of_the_base_as_it_is_now_count_as_measured() {
+        let plan = plan();
+        let good = record(&plan, 0);
+        assert!(plan.base_measured(std::slice::from_ref(&good)));
+        let outcome = Outcome::Failed { reason: String::new(), log: None };
+        let failed = Record { outcome, ..good.clone() };
+        let older = Record { target_id: Digest::of(b"x"), ..good };
+        assert!(!plan.base_measured(&[record(&plan, 1), failed, older]));
     }
 }

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::exit::{Code, coded};
 use crate::record::ServerUsage;
@@ -22,7 +22,7 @@ use crate::record::ServerUsage;
 /// runs on (`sysconf(3)` gives it, but needs unsafe code; the kernel fixes it in its interface).
 const TICKS: f64 = 100.0;
 /// How often a reading is begun anew when processes came or went in the middle of it.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 50;
 
 /// Watches one process tree.
 #[derive(Debug)]
@@ -85,42 +85,34 @@ impl Tracker {
         Ok(self.tree()?.into_keys().collect())
     }
 
-    /// Reads everything.
+    /// Reads everything, all of it or nothing: what is left out would look like a saving.
     ///
     /// # Errors
-    /// When the tree is gone or the kernel does not let this user read what it uses.
+    /// When the tree is gone, the kernel does not let this user read what it uses, or processes
+    /// come and go faster than they can be read.
     pub fn read(&mut self) -> anyhow::Result<Reading> {
-        for attempt in 1.. {
+        for _ in 0..ATTEMPTS {
             let tree = self.tree()?;
             let mut reading = Reading::default();
-            let complete =
-                tree.iter().all(|(pid, stat)| self.add(&mut reading, *pid, *stat).is_some());
+            let mut whole = true;
+            for (pid, stat) in &tree {
+                whole &= self.add(&mut reading, *pid, *stat)?;
+            }
             // A process that ended meanwhile moved its account to its parent, which may have been
             // read before or after: only a tree that stood still gives the right sum.
-            let same = || -> anyhow::Result<bool> {
-                let again = self.tree()?;
-                let key = |tree: &BTreeMap<u32, Stat>| -> Vec<(u32, u64, u64, u64)> {
-                    tree.iter()
-                        .map(|(pid, s)| (*pid, s.start, s.children_user, s.children_system))
-                        .collect()
-                };
-                Ok(key(&again) == key(&tree))
+            let key = |tree: &BTreeMap<u32, Stat>| -> Vec<(u32, u64, u64, u64)> {
+                let fields =
+                    |(pid, s): (&u32, &Stat)| (*pid, s.start, s.children_user, s.children_system);
+                tree.iter().map(fields).collect()
             };
-            if complete && same()? || attempt >= ATTEMPTS && reading.total_seconds > 0.0 {
+            if whole && key(&self.tree()?) == key(&tree) {
                 reading.context_switches = self.switches.values().sum();
                 return Ok(reading);
             }
-            if attempt >= 10 * ATTEMPTS {
-                break;
-            }
         }
-        // Never readable: say what stands in the way.
-        let path = self.proc.join(self.root.to_string()).join("io");
-        let error = fs_err::read_to_string(&path).err().map(|error| format!(": {error}"));
-        Err(coded(
-            Code::Environment,
-            format!("cannot read what the server uses{}", error.unwrap_or_default()),
-        ))
+        bail!(
+            "the server's processes come and go faster than they can be read: tried {ATTEMPTS} times"
+        )
     }
 
     /// The live processes of the tree, root included.
@@ -153,12 +145,27 @@ impl Tracker {
         Ok(all.iter().filter(|(pid, _)| inside(**pid)).map(|(pid, s)| (*pid, *s)).collect())
     }
 
-    /// Adds one process; `None` when it ended or cannot be read.
-    fn add(&mut self, reading: &mut Reading, pid: u32, stat: Stat) -> Option<()> {
+    /// Adds one process; `false` when it is proven to have ended.
+    ///
+    /// # Errors
+    /// When it lives and cannot be read.
+    fn add(&mut self, reading: &mut Reading, pid: u32, stat: Stat) -> anyhow::Result<bool> {
         let folder = self.proc.join(pid.to_string());
-        let io = std::fs::read_to_string(folder.join("io")).ok()?;
-        let field = |name: &str| -> Option<i64> {
-            io.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+        let gone = || self::stat(&folder.join("stat")).is_none_or(|now| now.start != stat.start);
+        let io = match fs_err::read_to_string(folder.join("io")) {
+            Ok(io) => io,
+            Err(_) if gone() => return Ok(false),
+            Err(error) => {
+                return Err(coded(
+                    Code::Environment,
+                    format!("cannot read what the server uses: {error}"),
+                ));
+            }
+        };
+        let field = |name: &str| -> anyhow::Result<i64> {
+            io.lines()
+                .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+                .with_context(|| format!("`{}/io` has no `{name}`", folder.display()))
         };
         reading.read_bytes += field("read_bytes:")?;
         // What was written and deleted before it reached the disk never will.
@@ -172,7 +179,7 @@ impl Tracker {
         let live = thread_seconds(&folder);
         reading.total_seconds += live.filter(|live| *live > own - 0.02).unwrap_or(own);
         self.note_switches(pid, stat.start);
-        Some(())
+        Ok(true)
     }
 
     fn note_switches(&mut self, pid: u32, start: u64) {
@@ -334,5 +341,52 @@ mod tests {
         let mut tracker = Tracker::new(shell.id()).expect("readable");
         shell.stop(Duration::from_secs(5));
         assert!(tracker.read().expect_err("gone").to_string().contains("is gone"));
+    }
+
+    /// A folder that looks like `/proc`: process 10 has the child 11.
+    fn pretended() -> (tempfile::TempDir, Tracker) {
+        let temp = tempfile::tempdir().expect("a directory");
+        for (pid, parent) in [(10, 1), (11, 10)] {
+            let folder = temp.path().join(pid.to_string());
+            std::fs::create_dir_all(folder.join("task")).expect("made");
+            let stat = format!(
+                "{pid} (p) S {parent} 42 42 0 -1 4194304 100 0 0 0 100 50 0 0 20 0 1 0 999 1 2"
+            );
+            std::fs::write(folder.join("stat"), stat).expect("written");
+            let io = "read_bytes: 1024\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n";
+            std::fs::write(folder.join("io"), io).expect("written");
+        }
+        let proc = temp.path().to_owned();
+        (temp, Tracker { proc, root: 10, switches: BTreeMap::new() })
+    }
+
+    #[test]
+    fn a_reading_is_whole_or_an_error() {
+        let (temp, mut tracker) = pretended();
+        let whole = tracker.read().expect("all is there");
+        assert_eq!((whole.user_ticks, whole.read_bytes), (200, 2048));
+        assert!((whole.total_seconds - 3.0).abs() < 1e-9);
+        // The child lives and cannot be read: half of the sum must not pass for all of it.
+        std::fs::remove_file(temp.path().join("11/io")).expect("removed");
+        let error = tracker.read().expect_err("not whole");
+        assert_eq!(crate::exit::code_of(&error), Code::Environment);
+        assert!(error.to_string().contains("11/io"), "{error:#}");
+        std::fs::write(temp.path().join("11/io"), "read_bytes: 1\n").expect("written");
+        let error = tracker.read().expect_err("not whole");
+        assert!(error.to_string().contains("`write_bytes:`"), "{error:#}");
+        // It has ended: what it used is in its parent's account now.
+        let stat = stat(&temp.path().join("11/stat")).expect("fields");
+        std::fs::remove_dir_all(temp.path().join("11")).expect("removed");
+        assert!(!tracker.add(&mut Reading::default(), 11, stat).expect("gone"));
+        assert_eq!(tracker.read().expect("all is there").user_ticks, 100);
+    }
+
+    #[test]
+    fn a_process_of_another_start_is_not_the_one_that_ended() {
+        let (temp, mut tracker) = pretended();
+        let mut stat = stat(&temp.path().join("11/stat")).expect("fields");
+        std::fs::remove_file(temp.path().join("11/io")).expect("removed");
+        stat.start -= 1;
+        assert!(!tracker.add(&mut Reading::default(), 11, stat).expect("gone"));
     }
 }

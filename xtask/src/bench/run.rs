@@ -32,17 +32,19 @@ pub struct Summary {
 }
 
 /// Makes the runs of `blocks` and hands each record to `sink` as soon as it is there. The caller
-/// holds the lock of the host.
+/// holds the lock of the host and knows whether the base was ever measured
+/// ([`Plan::base_measured`]).
 ///
 /// # Errors
-/// When the user asks to stop, the base cannot be run, or `sink` fails. Failed runs are no errors
-/// but records.
+/// When the user asks to stop, nothing was ever measured with the base, or `sink` fails. Failed
+/// runs are no errors but records; unless `env` says to keep going, the first one ends the call.
 pub fn run(
     env: &Env,
     tool: &Path,
     driver: &Driver,
     plan: &Plan,
     blocks: &[Block],
+    base_measured: bool,
     sink: &mut dyn FnMut(Record) -> anyhow::Result<()>,
 ) -> anyhow::Result<Summary> {
     if blocks.is_empty() {
@@ -51,6 +53,7 @@ pub fn run(
     let run_folder = env.work.join("run");
     // Left over from a call that was killed: nobody else can be here.
     snapshot::remove(&run_folder)?;
+    snapshot::remove_unfinished(&env.staging())?;
     fs::create_dir_all(&run_folder)?;
     let engine = plan.targets.first().context("an experiment without targets")?.install.engine;
     let access = Access::new(tool, engine)?;
@@ -68,6 +71,8 @@ pub fn run(
         access,
         sink,
         summary: Summary::default(),
+        base_measured,
+        stopped: false,
         given_up: BTreeSet::new(),
         snapshots: BTreeMap::new(),
         task: env.reporter.task("benchmark", Some(total)),
@@ -90,6 +95,10 @@ struct Runner<'a> {
     access: Access,
     sink: &'a mut dyn FnMut(Record) -> anyhow::Result<()>,
     summary: Summary,
+    /// Whether the base has any measured run, of this call or an earlier one.
+    base_measured: bool,
+    /// Whether no more runs are to be made.
+    stopped: bool,
     /// Targets of which nothing could be run: not tried again in this call.
     given_up: BTreeSet<usize>,
     /// Loaded data by target.
@@ -108,25 +117,29 @@ struct Visiting<'a> {
     folder: PathBuf,
     logs: PathBuf,
     starts: u32,
+    /// The version in the server's own words.
+    version: Option<String>,
 }
 
 impl<'a> Runner<'a> {
     fn block(&mut self, block: &Block) -> anyhow::Result<()> {
         // Before the first visit: loading between two visits would set them apart in time.
         for visit in &block.visits {
-            if !self.given_up.contains(&visit.target) {
+            if !self.stopped && !self.given_up.contains(&visit.target) {
                 self.prepare(block, visit)?;
             }
         }
         for visit in &block.visits {
-            if self.given_up.contains(&visit.target) {
+            if self.stopped || self.given_up.contains(&visit.target) {
                 continue;
             }
             interrupt::check()?;
             let ok = self.summary.ok;
             self.visit(block, visit)?;
-            if self.summary.ok == ok {
+            if self.summary.ok == ok && !self.stopped {
                 self.give_up(visit.target)?;
+            } else if visit.target == 0 && self.summary.ok > ok {
+                self.base_measured = true;
             }
         }
         Ok(())
@@ -134,8 +147,17 @@ impl<'a> Runner<'a> {
 
     fn give_up(&mut self, target: usize) -> anyhow::Result<()> {
         let name = &self.plan.targets[target].name;
-        if target == 0 {
+        if target == 0 && !self.base_measured {
             bail!("nothing could be measured with the base `{name}`, so nothing can be compared");
+        }
+        if target == 0 {
+            // Later blocks have no other items than this one, and without a base no pairs.
+            self.env.reporter.warn(format!(
+                "nothing could be measured with the base `{name}` in this block: the other runs of \
+                 this call are left out"
+            ));
+            self.stopped = true;
+            return Ok(());
         }
         self.env.reporter.warn(format!("`{name}` is left out of the other blocks of this call"));
         self.given_up.insert(target);
@@ -165,7 +187,7 @@ impl<'a> Runner<'a> {
                 interrupt::check()?;
                 let visiting = self.visiting(block, visit)?;
                 self.fail_all(&visiting, &visit.items, &format!("{error:#}"), None)?;
-                self.give_up(visit.target)
+                if self.stopped { Ok(()) } else { self.give_up(visit.target) }
             }
         }
     }
@@ -184,7 +206,7 @@ impl<'a> Runner<'a> {
         let folder = self.env.work.join("run").join(&invocation);
         let logs = self.env.logs().join("bench").join(&self.plan.experiment).join(&invocation);
         fs::create_dir_all(&logs)?;
-        Ok(Visiting { block, visit, target, invocation, folder, logs, starts: 0 })
+        Ok(Visiting { block, visit, target, invocation, folder, logs, starts: 0, version: None })
     }
 
     fn visit(&mut self, block: &Block, visit: &Visit) -> anyhow::Result<()> {
@@ -221,6 +243,9 @@ impl<'a> Runner<'a> {
             let log =
                 if dead.is_some() { visiting.server_log() } else { visiting.log(self, *item) };
             self.fail(visiting, *item, begin, &format!("{reason:#}"), Some(&log))?;
+            if self.stopped {
+                break;
+            }
             let rest = &items[index + 1..];
             match self.recover(visiting, server, dead.is_some()) {
                 Ok(again) => server = again,
@@ -259,6 +284,7 @@ impl<'a> Runner<'a> {
         let (data, log) = (visiting.data(), visiting.server_log());
         let server = Server::start(&self.access, install, server, &data, &first.server_cpus, &log)?;
         self.env.reporter.account("start servers", begin.elapsed());
+        visiting.version = server.version().map(str::to_owned);
         Ok(server)
     }
 

@@ -42,8 +42,15 @@ const LOAD_SETTINGS: [(&str, &str); 10] = [
     ("maintenance_work_mem", "256MB"),
 ];
 /// Options of `configure` that change the files of a data directory.
-const LAYOUT: [&str; 4] =
-    ["--with-blocksize", "--with-segsize", "--with-segsize-blocks", "--with-wal-blocksize"];
+const LAYOUT: [&str; 5] = [
+    "--with-blocksize",
+    "--with-segsize",
+    "--with-segsize-blocks",
+    "--with-wal-blocksize",
+    "--disable-float8-byval",
+];
+/// What the folders of loads that are under way begin with.
+const UNFINISHED: &str = "snapshot-";
 
 /// Everything that determines a loaded data directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +108,7 @@ pub fn ensure(
         return Ok(done.join("data"));
     }
     let begin = std::time::Instant::now();
-    let staging = env.staging().join(format!("snapshot-{key}"));
+    let staging = env.staging().join(format!("{UNFINISHED}{key}"));
     let logs = env.logs().join("snapshots").join(&key);
     remove(&staging)?;
     fs::create_dir_all(&staging)?;
@@ -236,6 +243,24 @@ fn sync(path: &Path) -> anyhow::Result<()> {
     nix::unistd::syncfs(folder).with_context(|| format!("cannot sync `{}`", path.display()))
 }
 
+/// Removes what loads that were killed have left in `staging`. The caller holds the lock of the
+/// host alone, so no load is under way.
+///
+/// # Errors
+/// When something cannot be read or removed.
+pub fn remove_unfinished(staging: &Path) -> anyhow::Result<()> {
+    if !staging.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(staging)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes a folder that may not be there.
 pub fn remove(path: &Path) -> anyhow::Result<()> {
     match std::fs::remove_dir_all(path) {
@@ -267,6 +292,7 @@ mod tests {
         let others = [
             contents(&["--with-blocksize=16"], &[], 10),
             contents(&["--with-segsize=2"], &[], 10),
+            contents(&["--disable-float8-byval"], &[], 10),
             contents(&[], &["--data-checksums"], 10),
             contents(&[], &[], 11),
         ];
@@ -274,6 +300,20 @@ mod tests {
             assert_ne!(plain, *other);
             assert!(!others[..index].contains(other));
         }
+    }
+
+    #[test]
+    fn only_loads_that_were_killed_are_cleared() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let staging = temp.path().join("staging");
+        remove_unfinished(&staging).expect("nothing to do");
+        for name in ["snapshot-0123456789ab/data", "build-1/obj"] {
+            std::fs::create_dir_all(staging.join(name)).expect("made");
+        }
+        remove_unfinished(&staging).expect("cleared");
+        let left: Vec<_> = std::fs::read_dir(&staging).expect("there").flatten().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].file_name(), "build-1");
     }
 
     #[test]

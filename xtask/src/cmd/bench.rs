@@ -1,5 +1,6 @@
 //! `bench`: makes the runs that are missing, against builds that exist.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,7 +11,8 @@ use crate::bench;
 use crate::bench::driver::Driver;
 use crate::bench::lock::{HostLock, Kind};
 use crate::bench::placement;
-use crate::bench::plan::{Measure, Plan, Target};
+use crate::bench::plan::{Measure, Plan, Target, target_id};
+use crate::build::spec::Spec;
 use crate::build::store::{self, Store as Builds};
 use crate::cli::Common;
 use crate::cmd::load::Loaded;
@@ -25,10 +27,21 @@ use crate::matrix::model::{Engine, ServerOptions, SourceKind, Workload};
 use crate::proc::own_file;
 use crate::record::Record;
 use crate::record::store::Store;
-use crate::server::{Install, Settings};
+use crate::server::{Install, Settings, preload};
 
 /// How long a benchmark waits for builds and other benchmarks on the same host.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a target is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The target.
+    pub target: String,
+    /// Why.
+    pub reason: String,
+    /// Whether the matrix file says so itself: its build cannot be had on this machine.
+    pub unavailable: bool,
+}
 
 /// What came of the runs of an experiment.
 #[derive(Debug, Default)]
@@ -37,8 +50,17 @@ pub struct Outcome {
     pub ok: usize,
     /// Runs that failed now.
     pub failed: usize,
-    /// Targets that were left out because their build is not there, with the reason.
-    pub left_out: Vec<(String, String)>,
+    /// Targets that were left out.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Outcome {
+    /// The exit code: a target that cannot be had here is no failure; a failed run, a build that is
+    /// missing or damaged and a missing library are.
+    pub fn code(&self) -> Code {
+        let fails = self.failed > 0 || self.left_out.iter().any(|left| !left.unavailable);
+        if fails { Code::CellFailed } else { Code::Done }
+    }
 }
 
 /// Runs the task.
@@ -54,12 +76,20 @@ pub fn run(env: &Env, common: &Common, experiment: Option<&str>) -> anyhow::Resu
         let text = format!("experiment `{}` has no workload: nothing to run", experiment.name);
         return Err(coded(Code::Input, text));
     };
-    for (target, reason) in &outcome.left_out {
+    report(env, &outcome);
+    Ok(outcome.code())
+}
+
+/// Tells what came of the runs.
+pub fn report(env: &Env, outcome: &Outcome) {
+    for LeftOut { target, reason, .. } in &outcome.left_out {
         env.reporter.line(format!("{target}: left out: {reason}"));
     }
-    env.reporter.line(format!("runs: {} measured, {} failed", outcome.ok, outcome.failed));
-    let bad = outcome.failed > 0 || !outcome.left_out.is_empty();
-    Ok(if bad { Code::CellFailed } else { Code::Done })
+    if outcome.ok + outcome.failed > 0 {
+        env.reporter.line(format!("runs: {} measured, {} failed", outcome.ok, outcome.failed));
+    } else {
+        env.reporter.line("runs: all there already");
+    }
 }
 
 /// Makes the selected runs that are missing; `None` when the experiment has no workload.
@@ -72,23 +102,28 @@ pub fn run_missing(
     expansion: &Expansion<'_>,
     selection: &Selection,
 ) -> anyhow::Result<Option<Outcome>> {
-    let Some((plan, left_out)) = plan(env, loaded, expansion, selection)? else { return Ok(None) };
-    let mut outcome = Outcome { left_out, ..Outcome::default() };
+    let Some((plan, left_out)) = plan(env, loaded, expansion, selection)? else {
+        return Ok(None);
+    };
     let store = Store::new(&env.results);
-    let records = read_records(env, &store, &plan.experiment)?;
-    let blocks = plan.blocks(&records, jiff::Timestamp::now())?;
-    if blocks.is_empty() {
-        return Ok(Some(outcome));
+    let (records, _) = store.read_all(&plan.experiment)?;
+    // A call that has nothing to do waits for nobody.
+    if plan.blocks(&records, jiff::Timestamp::now())?.is_empty() {
+        return Ok(Some(Outcome { left_out, ..Outcome::default() }));
     }
     let _lock = HostLock::take(&env.work, Kind::Alone, PATIENCE, &env.reporter)?;
-    for target in &plan.targets {
-        if target.install.prefix.starts_with(env.builds()) {
-            store::verify(env, &Builds::read(env), &target.build, target.build_id)?;
-        }
-    }
+    // Whoever held the lock may have made builds and runs meanwhile: look again.
+    let Some((mut plan, mut left_out)) = self::plan(env, loaded, expansion, selection)? else {
+        return Ok(None);
+    };
+    leave_out_damaged(env, &mut plan, &mut left_out)?;
+    let mut outcome = Outcome { left_out, ..Outcome::default() };
     let begin = std::time::Instant::now();
     let driver = Driver::build(&env.root, own_file())?;
     env.reporter.account("load driver", begin.elapsed());
+    plan.driver = Some(driver.digest());
+    let records = read_records(env, &store, &plan.experiment)?;
+    let blocks = plan.blocks(&records, jiff::Timestamp::now())?;
     Here::look(&env.work)?.note(&env.results.join("hosts"), jiff::Timestamp::now())?;
     let begin = std::time::Instant::now();
     let mut sink = |record: Record| -> anyhow::Result<()> {
@@ -97,10 +132,42 @@ pub fn run_missing(
         }
         Ok(())
     };
-    let summary = bench::run::run(env, &own_file(), &driver, &plan, &blocks, &mut sink)?;
+    let measured = plan.base_measured(&records);
+    let summary = bench::run::run(env, &own_file(), &driver, &plan, &blocks, measured, &mut sink)?;
     env.reporter.account("benchmark", begin.elapsed());
     (outcome.ok, outcome.failed) = (summary.ok, summary.failed);
     Ok(Some(outcome))
+}
+
+/// Takes targets whose build was changed since it was made out of the plan.
+fn leave_out_damaged(
+    env: &Env,
+    plan: &mut Plan,
+    left_out: &mut Vec<LeftOut>,
+) -> anyhow::Result<()> {
+    let builds = Builds::read(env);
+    let mut damaged: BTreeMap<Digest, Option<String>> = BTreeMap::new();
+    let mut targets = Vec::new();
+    for (index, target) in std::mem::take(&mut plan.targets).into_iter().enumerate() {
+        let found = damaged.entry(target.build_id).or_insert_with(|| {
+            let own = target.install.prefix.starts_with(env.builds());
+            let verify = || store::verify(env, &builds, &target.build, target.build_id).err();
+            own.then(verify).flatten().map(|error| format!("{error:#}"))
+        });
+        match found.clone() {
+            None => targets.push(target),
+            Some(reason) if index == 0 => return Err(no_base(&target.name, &reason)),
+            Some(reason) => {
+                left_out.push(LeftOut { target: target.name, reason, unavailable: false });
+            }
+        }
+    }
+    plan.targets = targets;
+    Ok(())
+}
+
+fn no_base(name: &str, reason: &str) -> anyhow::Error {
+    coded(Code::CellFailed, format!("the base `{name}` cannot be measured: {reason}"))
 }
 
 /// Every record of an experiment; damaged lines are told.
@@ -120,13 +187,12 @@ pub fn read_records(env: &Env, store: &Store, experiment: &str) -> anyhow::Resul
 ///
 /// # Errors
 /// When the base cannot be measured, or a formula has no value here.
-#[expect(clippy::type_complexity, reason = "the plan and the names of what it leaves out")]
 pub fn plan(
     env: &Env,
     loaded: &Loaded,
     expansion: &Expansion<'_>,
     selection: &Selection,
-) -> anyhow::Result<Option<(Plan, Vec<(String, String)>)>> {
+) -> anyhow::Result<Option<(Plan, Vec<LeftOut>)>> {
     let experiment = expansion.experiment;
     let Some(workload) = experiment.workload.map(|index| &loaded.matrix.workloads[index]) else {
         return Ok(None);
@@ -146,13 +212,8 @@ pub fn plan(
         }
         match target(&builds, expansion, &found, host)? {
             Ok(target) => targets.push(target),
-            Err(reason) if index == base => {
-                return Err(coded(
-                    Code::CellFailed,
-                    format!("the base `{}` cannot be measured: {reason}", found.name),
-                ));
-            }
-            Err(reason) => left_out.push((found.name, reason)),
+            Err(left) if index == base => return Err(no_base(&found.name, &left.reason)),
+            Err(left) => left_out.push(left),
         }
     }
     let plan = Plan {
@@ -168,9 +229,53 @@ pub fn plan(
         seed: experiment.seed,
         host: here.id,
         boot: here.boot,
+        kernel: here.state.kernel,
+        driver: None,
         cores: placement::cores()?,
     };
     Ok(Some((plan, left_out)))
+}
+
+/// What a target is on this host.
+pub struct Identity {
+    /// Its build.
+    pub spec: Spec,
+    /// What its server gets.
+    pub server: Settings,
+    /// [`crate::bench::plan::target_id`].
+    pub id: Digest,
+}
+
+/// What a target is on this host, or why that cannot be told.
+///
+/// # Errors
+/// When a formula has no value here.
+pub fn identify(
+    expansion: &Expansion<'_>,
+    found: &crate::matrix::expand::Target,
+    host: Host,
+) -> anyhow::Result<Result<Identity, LeftOut>> {
+    let left_out = |reason: String, unavailable| {
+        Ok(Err(LeftOut { target: found.name.clone(), reason, unavailable }))
+    };
+    if let Some(reason) = &found.unavailable {
+        return left_out(format!("unavailable: {reason}"), true);
+    }
+    let spec = match expansion.spec(found.build) {
+        Ok(spec) => spec,
+        Err(reason) => return left_out(reason, true),
+    };
+    let preload = match preload::find(found.server.preload.as_deref().unwrap_or_default()) {
+        Ok(libraries) => libraries,
+        Err(error) => return left_out(format!("{error:#}"), false),
+    };
+    let server = Settings {
+        preload,
+        ..settings(&found.server, spec.source.engine, host)
+            .with_context(|| format!("cannot compute the config of `{}`", found.name))?
+    };
+    let id = target_id(&spec.id, &server, &found.server.init);
+    Ok(Ok(Identity { spec, server, id }))
 }
 
 /// One target, or why it is left out.
@@ -179,35 +284,31 @@ fn target(
     expansion: &Expansion<'_>,
     found: &crate::matrix::expand::Target,
     host: Host,
-) -> anyhow::Result<Result<Target, String>> {
-    if let Some(reason) = &found.unavailable {
-        return Ok(Err(format!("unavailable: {reason}")));
-    }
-    let spec = match expansion.spec(found.build) {
-        Ok(spec) => spec,
-        Err(reason) => return Ok(Err(reason)),
+) -> anyhow::Result<Result<Target, LeftOut>> {
+    let Identity { spec, server, id } = match identify(expansion, found, host)? {
+        Ok(identity) => identity,
+        Err(left) => return Ok(Err(left)),
     };
     let prefix = match &spec.source.kind {
         SourceKind::Prefix { path } => path.clone(),
         _ => match builds.tree(spec.id) {
             Some(tree) => tree,
             None => {
-                return Ok(Err("its build is not there; `cargo xtask build` makes it".to_owned()));
+                let reason = "its build is not there; `cargo xtask build` makes it".to_owned();
+                return Ok(Err(LeftOut { target: found.name.clone(), reason, unavailable: false }));
             }
         },
     };
-    let engine = spec.source.engine;
-    let Some(id) = found.id else { return Ok(Err("it has no id".to_owned())) };
     Ok(Ok(Target {
         name: found.name.clone(),
         id,
         build: spec.name.clone(),
         build_id: spec.id,
+        compiler: spec.toolchain.as_ref().map(|it| format!("{} {}", it.family.name(), it.version)),
         settings: spec.settings.iter().chain(&found.run).cloned().collect(),
         config: found.config.clone(),
-        install: Install { engine, prefix },
-        server: settings(&found.server, engine, host)
-            .with_context(|| format!("cannot compute the config of `{}`", found.name))?,
+        install: Install { engine: spec.source.engine, prefix },
+        server,
         init: found.server.init.clone(),
         source: spec.source_facts.digest,
         configure: spec.options.configure,
@@ -225,10 +326,11 @@ fn settings(options: &ServerOptions, engine: Engine, host: Host) -> anyhow::Resu
         .map(|(key, value)| Ok((key.clone(), formula::render(value, engine, host)?)))
         .collect::<Result<Vec<_>, String>>()
         .map_err(|text| coded(Code::Input, text))?;
-    Ok(Settings { lines, env: options.env.clone(), preload: options.preload.clone() })
+    Ok(Settings { lines, env: options.env.clone(), ..Settings::default() })
 }
 
-fn host() -> Host {
+/// What formulas know of this host: its memory and the cores that this tool may use.
+pub fn host() -> Host {
     let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
         line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()
@@ -239,9 +341,23 @@ fn host() -> Host {
 
 /// The selected measurements in run order: with each number of clients, each microbenchmark.
 ///
+/// The id of each is the hash of everything in the workload that determines its number: the data,
+/// what is measured, defined statement by statement, and what ran before it in the same visit, as
+/// that leaves changed data and warm caches.
+///
 /// # Errors
-/// When a name is no longer in the catalogue.
+/// For a microbenchmark that is not in the catalogue.
 pub fn items(workload: &Workload, selection: &Selection) -> anyhow::Result<Vec<Measure>> {
+    let mut before = format!(
+        "run 2\nprotocol {}\nzipf {}\ntables {} rows {} seed {}\nwarmup {} prepared {}\n",
+        catalog::protocol::VERSION,
+        catalog::ZIPF_EXPONENT,
+        workload.tables,
+        workload.rows,
+        workload.seed,
+        workload.warmup_seconds,
+        workload.prepared,
+    );
     let mut items = Vec::new();
     for &threads in &workload.threads {
         for name in workload.microbenchmarks.iter().filter(|name| selection.microbenchmark(name)) {
@@ -251,42 +367,89 @@ pub fn items(workload: &Workload, selection: &Selection) -> anyhow::Result<Vec<M
                 DurationClass::Read | DurationClass::Scan => workload.read_seconds,
                 DurationClass::Write => workload.write_seconds,
             };
-            let workload_id = workload_id(workload, name, threads, seconds, &items);
+            let line = format!("clients {threads} seconds {seconds} {found:?}\n");
             items.push(Measure {
                 microbenchmark: name.clone(),
                 group: found.group.as_str().to_owned(),
                 writes: !found.read_only(),
                 threads,
                 seconds,
-                workload_id,
+                workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
             });
+            before.push_str(&format!("after {line}"));
         }
     }
     Ok(items)
 }
 
-/// The hash of everything in the workload that determines one number: the data, the run itself, and
-/// what has changed the data before it in the same visit.
-fn workload_id(
-    workload: &Workload,
-    name: &str,
-    threads: u32,
-    seconds: f64,
-    before: &[Measure],
-) -> Digest {
-    let mut text = format!(
-        "run 1\nprotocol {}\ntables {} rows {} seed {}\nwarmup {} prepared {}\n",
-        catalog::protocol::VERSION,
-        workload.tables,
-        workload.rows,
-        workload.seed,
-        workload.warmup_seconds,
-        workload.prepared,
-    );
-    for writer in before.iter().filter(|item| item.writes) {
-        let (name, threads, seconds) = (&writer.microbenchmark, writer.threads, writer.seconds);
-        text.push_str(&format!("after {name} {threads} {seconds}\n"));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::select::Names;
+    use crate::matrix::model::{Placement, WorkloadKind};
+
+    fn workload(names: &[&str]) -> Workload {
+        let names = names.iter().map(|name| catalog::find(name).expect("known").name.to_owned());
+        Workload {
+            name: "w".to_owned(),
+            kind: WorkloadKind::Sysbench,
+            tables: 1,
+            rows: 1000,
+            threads: vec![1],
+            microbenchmarks: names.collect(),
+            warmup_seconds: 1.0,
+            read_seconds: 2.0,
+            write_seconds: 3.0,
+            prepared: true,
+            seed: 1,
+            placement: Placement::Auto,
+            span: 0..0,
+        }
     }
-    text.push_str(&format!("measure {name} {threads} {seconds}\n"));
-    Digest::of(text.as_bytes())
+
+    fn ids(workload: &Workload) -> Vec<Digest> {
+        let items = items(workload, &Selection::default()).expect("known");
+        items.into_iter().map(|item| item.workload_id).collect()
+    }
+
+    #[test]
+    fn workload_id_follows_what_runs_before_and_not_what_runs_after() {
+        let both = ids(&workload(&["scan", "insert"]));
+        assert_eq!(ids(&workload(&["scan"])), both[..1]);
+        assert_ne!(ids(&workload(&["insert"]))[0], both[1], "a read before counts, too");
+        let changes: [fn(&mut Workload); 5] = [
+            |w| w.rows = 1001,
+            |w| w.seed = 2,
+            |w| w.warmup_seconds = 1.5,
+            |w| w.prepared = false,
+            |w| w.read_seconds = 2.5,
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            let mut other = workload(&["scan", "insert"]);
+            change(&mut other);
+            let other = ids(&other);
+            assert!(other[0] != both[0] && other[1] != both[1], "change {index}");
+        }
+        let longer = Workload { write_seconds: 4.0, ..workload(&["scan", "insert"]) };
+        assert_eq!(ids(&longer)[0], both[0]);
+        assert_ne!(ids(&longer)[1], both[1]);
+        let full = workload(&["scan", "insert"]);
+        let names = Names { microbenchmarks: full.microbenchmarks.clone(), ..Names::default() };
+        let only = Selection::new(&["insert".to_owned()], &[], &names).expect("known");
+        let alone = items(&full, &only).expect("known");
+        assert_eq!(alone[0].workload_id, ids(&workload(&["insert"]))[0]);
+    }
+
+    #[test]
+    fn cells_that_cannot_be_had_are_no_failure_and_missing_ones_are() {
+        let left =
+            |unavailable| LeftOut { target: "t".to_owned(), reason: String::new(), unavailable };
+        let code = |failed, left_out: &[LeftOut]| {
+            Outcome { ok: 1, failed, left_out: left_out.to_vec() }.code()
+        };
+        assert_eq!(code(0, &[]), Code::Done);
+        assert_eq!(code(0, &[left(true)]), Code::Done);
+        assert_eq!(code(0, &[left(true), left(false)]), Code::CellFailed);
+        assert_eq!(code(1, &[]), Code::CellFailed);
+    }
 }

@@ -82,9 +82,16 @@ pub fn make_missing(
             }
             Ok(_) if expansion.is_installed(build) => outcome.present += 1,
             Ok(spec) => match store.folder(spec.id) {
-                Some(folder) => {
+                Some(folder) if store::looks_whole(folder) => {
                     store::publish_manifest(env, folder, &folder_name(folder), spec.id)?;
                     outcome.present += 1;
+                }
+                Some(folder) => {
+                    let shown = env.shown(folder);
+                    env.reporter.warn(format!("{shown} has lost files: it is made again"));
+                    // Without its id it is no build any more.
+                    fs_err::remove_file(folder.join("id"))?;
+                    missing.push(spec);
                 }
                 // Two names of one build: the id says that nothing differs.
                 None if missing.iter().any(|other| other.id == spec.id) => outcome.present += 1,

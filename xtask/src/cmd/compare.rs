@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::cli::{Common, CompareArgs, TableFormat};
-use crate::cmd::bench::read_records;
+use crate::cmd::bench::{self, read_records};
 use crate::cmd::load::Loaded;
-use crate::compare::{Comparison, Options, compare};
+use crate::cmd::select::Selection;
+use crate::compare::{Comparison, Current, Options, compare};
 use crate::env::Env;
 use crate::exit::{Code, coded};
+use crate::hash::Digest;
+use crate::host::Here;
 use crate::matrix::expand::Expansion;
+use crate::matrix::model::Workload;
+use crate::record::Record;
 use crate::record::store::Store;
 use crate::report;
 
@@ -20,9 +25,20 @@ pub fn run(env: &Env, common: &Common, args: &CompareArgs) -> anyhow::Result<Cod
     let loaded = Loaded::read(env)?;
     let experiment = loaded.experiment(args.experiment.as_deref())?;
     let expansion = loaded.expand(experiment, &common.set)?;
-    let comparison = of_experiment(env, common, &loaded, &expansion, args.base.as_deref())?;
+    let base = args.base.as_deref();
+    let comparison = of_experiment(env, common, &loaded, &expansion, base, Ids::Suite)?;
     print(&comparison, args.format)?;
     Ok(Code::Done)
+}
+
+/// What was run alone with `--only` had other items before it than in the whole suite, so it has
+/// another workload id. Which of the two is shown where there are both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// The whole suite's.
+    Suite,
+    /// The selection's.
+    Selected,
 }
 
 /// Compares the stored records of an experiment, selected microbenchmarks and targets only.
@@ -35,6 +51,7 @@ pub fn of_experiment(
     loaded: &Loaded,
     expansion: &Expansion<'_>,
     base: Option<&str>,
+    ids: Ids,
 ) -> anyhow::Result<Comparison> {
     let experiment = expansion.experiment;
     let mut records = read_records(env, &Store::new(&env.results), &experiment.name)?;
@@ -56,14 +73,84 @@ pub fn of_experiment(
         selection.microbenchmark(&record.microbenchmark)
             && (record.target == base || selection.target(&record.target, &record.build))
     });
-    let current: BTreeMap<_, _> = (0..expansion.targets())
-        .map(|index| expansion.target(index))
-        .filter_map(|target| Some((target.name, target.id?)))
-        .collect();
-    let order = experiment
-        .workload
-        .map_or(Vec::new(), |index| loaded.matrix.workloads[index].microbenchmarks.clone());
-    compare(&records, &base, Options { current: Some(current), order, ..Options::default() })
+    let current = current(env, expansion, &records, &base)?;
+    let workload = experiment.workload.map(|index| &loaded.matrix.workloads[index]);
+    let workloads = workload
+        .map(|workload| workloads(env, workload, &selection, ids, &records))
+        .transpose()?
+        .flatten();
+    let order = workload.map_or(Vec::new(), |workload| workload.microbenchmarks.clone());
+    compare(&records, &base, Options { current, workloads, order, ..Options::default() })
+}
+
+/// The ids of the targets as they are on this machine. Where that cannot be told, because it lacks
+/// a compiler, say, a target's latest records count; `None`, for all of them, where the base has
+/// records of this machine and none is of what it would be now.
+fn current(
+    env: &Env,
+    expansion: &Expansion<'_>,
+    records: &[Record],
+    base: &str,
+) -> anyhow::Result<Option<Current>> {
+    let (host, size) = (Here::look(&env.work)?.id, bench::host());
+    let mut targets = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for index in 0..expansion.targets() {
+        let found = expansion.target(index);
+        let id = match bench::identify(expansion, &found, size) {
+            Ok(Ok(identity)) => Some(identity.id),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        if id.is_none() && records.iter().any(|record| record.target == found.name) {
+            unknown.push(found.name.clone());
+        }
+        targets.insert(found.name, id);
+    }
+    let mut of_base = records.iter().filter(|it| it.host == host && it.target == base).peekable();
+    let wanted = targets.get(base).copied().flatten();
+    let tell = |what: &str| {
+        env.reporter.warn(format!("{what}: the latest records are shown, whatever made them"));
+    };
+    if of_base.peek().is_some() && wanted.is_some_and(|id| of_base.all(|it| it.target_id != id)) {
+        tell(&format!("no record of the base `{base}` is of what this machine would make it now"));
+        return Ok(None);
+    }
+    if !unknown.is_empty() {
+        let names = unknown.join("`, `");
+        tell(&format!("this machine cannot tell what `{names}` would be now"));
+    }
+    Ok(Some(Current { host, targets }))
+}
+
+/// The ids that each row may have, the best one first; `None` where no record has one of them.
+#[expect(clippy::type_complexity, reason = "the field of the options")]
+fn workloads(
+    env: &Env,
+    workload: &Workload,
+    selection: &Selection,
+    ids: Ids,
+    records: &[Record],
+) -> anyhow::Result<Option<BTreeMap<(String, u32), Vec<Digest>>>> {
+    let suite = bench::items(workload, &Selection::default())?;
+    let selected = bench::items(workload, selection)?;
+    let (first, second) = match ids {
+        Ids::Suite => (suite, selected),
+        Ids::Selected => (selected, suite),
+    };
+    let mut rows: BTreeMap<_, Vec<Digest>> = BTreeMap::new();
+    for item in first.into_iter().chain(second) {
+        rows.entry((item.microbenchmark, item.threads)).or_default().push(item.workload_id);
+    }
+    let known = |record: &Record| {
+        let row = rows.get(&(record.microbenchmark.clone(), record.threads));
+        row.is_some_and(|ids| ids.contains(&record.workload_id))
+    };
+    if records.is_empty() || records.iter().any(known) {
+        return Ok(Some(rows));
+    }
+    env.reporter
+        .warn("no record is of the workload as it stands now: the latest of each row are shown");
+    Ok(None)
 }
 
 /// Prints a comparison to standard output.

@@ -68,9 +68,8 @@ impl Loaded {
             ));
         };
         self.matrix.experiments.iter().find(|known| known.name == name).ok_or_else(|| {
-            let hint = nearest(name, names())
-                .map_or(String::new(), |near| format!("did you mean `{near}`? "));
-            coded(Code::Input, format!("no experiment `{name}`; {hint}known: {}", list()))
+            let help = nearest(name, names()).unwrap_or_else(|| "the file has none".to_owned());
+            coded(Code::Input, format!("no experiment `{name}`; {help}"))
         })
     }
 

@@ -1,10 +1,10 @@
 //! `matrix`: the whole way. What is done already is not done again.
 
-use crate::cli::{Common, Format, MatrixArgs, PlanArgs};
+use crate::cli::{Common, Format, MatrixArgs, PlanArgs, TableFormat};
 use crate::cmd::load::Loaded;
 use crate::cmd::{bench, build, compare, plan};
 use crate::env::Env;
-use crate::exit::Code;
+use crate::exit::{Code, code_of};
 use crate::progress::seconds;
 
 /// Runs the task.
@@ -30,26 +30,37 @@ fn stages(env: &Env, common: &Common, args: &MatrixArgs) -> anyhow::Result<Code>
     let expansion = loaded.expand(experiment, &common.set)?;
     let selection = loaded.select(common, &expansion)?;
     if args.dry_run {
+        let format = if args.format == TableFormat::Json { Format::Json } else { Format::Text };
         let experiment = Some(experiment.name.clone());
-        let args = PlanArgs { experiment, summary: false, format: Format::Text };
+        let args = PlanArgs { experiment, summary: false, format };
         plan::print(env, &loaded, &expansion, &selection, &args)?;
         return Ok(Code::Done);
     }
     let builds = build::make_missing(env, &expansion, &selection)?;
     build::report(env, &builds);
-    let Some(runs) = bench::run_missing(env, &loaded, &expansion, &selection)? else {
-        env.reporter.line("this experiment has no workload: only the builds were made");
-        return Ok(builds.code());
+    let runs = match bench::run_missing(env, &loaded, &expansion, &selection) {
+        Ok(Some(runs)) => {
+            bench::report(env, &runs);
+            Ok(if builds.code() == Code::Done { runs.code() } else { builds.code() })
+        }
+        Ok(None) => {
+            env.reporter.line("this experiment has no workload: only the builds were made");
+            return Ok(builds.code());
+        }
+        Err(error) if code_of(&error) == Code::Interrupted => return Err(error),
+        Err(error) => Err(error),
     };
-    if runs.ok + runs.failed > 0 {
-        env.reporter.line(format!("runs: {} measured, {} failed", runs.ok, runs.failed));
-    } else {
-        env.reporter.line("runs: all there already");
+    // Whatever became of the runs: what is there is shown.
+    let ids = compare::Ids::Selected;
+    let shown = compare::of_experiment(env, common, &loaded, &expansion, None, ids)
+        .and_then(|comparison| compare::print(&comparison, args.format));
+    match (runs, shown) {
+        (Ok(code), Ok(())) => Ok(code),
+        (Ok(_), Err(error)) => Err(error),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(other)) => {
+            env.reporter.line(format!("nothing to compare: {other:#}"));
+            Err(error)
+        }
     }
-    for (target, reason) in &runs.left_out {
-        env.reporter.line(format!("{target}: left out: {reason}"));
-    }
-    let comparison = compare::of_experiment(env, common, &loaded, &expansion, None)?;
-    compare::print(&comparison, args.format)?;
-    Ok(if runs.failed > 0 { Code::CellFailed } else { builds.code() })
 }

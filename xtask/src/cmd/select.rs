@@ -98,8 +98,8 @@ fn matches(glob: &str, name: &str) -> bool {
 fn nothing(glob: &str, only: bool, names: &Names) -> anyhow::Error {
     let option = if only { "--only" } else { "--skip" };
     let all = names.builds.iter().chain(&names.targets).chain(&names.microbenchmarks);
-    let hint = nearest(glob, all.map(String::as_str))
-        .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+    let hint =
+        nearest(glob, all.map(String::as_str)).map_or(String::new(), |help| format!("; {help}"));
     coded(
         Code::Input,
         format!("{option} `{glob}` matches no build, target or microbenchmark here{hint}"),

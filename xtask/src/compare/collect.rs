@@ -1,6 +1,6 @@
 //! The numbers of records, indexed by row and target, and the choice of those that count.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
 use jiff::Timestamp;
@@ -43,6 +43,7 @@ pub(super) struct Context {
     /// Boot id.
     pub boot: String,
     placement: PlacementUsed,
+    driver: Digest,
 }
 
 /// One record, reduced.
@@ -133,35 +134,39 @@ impl Host {
         self.runs.entry((key, target)).or_default().push(run);
     }
 
-    /// A host has few boots and placements, so a search from the end is short.
+    /// A host has few boots, placements and drivers, so a search from the end is short.
     fn context(&mut self, record: &Record) -> usize {
         let same = |context: &Context| {
-            context.boot == record.boot && context.placement == record.placement
+            context.boot == record.boot
+                && context.placement == record.placement
+                && context.driver == record.driver
         };
         self.contexts.iter().rposition(same).unwrap_or_else(|| {
             let (boot, placement) = (record.boot.clone(), record.placement.clone());
-            self.contexts.push(Context { boot, placement });
+            self.contexts.push(Context { boot, placement, driver: record.driver });
             self.contexts.len() - 1
         })
     }
 
-    /// The runs that count: of the current target ids (the latest, unless the options say), of the
-    /// latest workload id of each row, and one per block.
+    /// The runs that count: of one target id each (the options' have been picked already, else the
+    /// latest), of the options' workload id of each row (else the latest), and one per block.
     pub(super) fn select(mut self, options: &Options, left_out: &mut LeftOut) -> Selected {
-        if options.current.is_none() {
+        self.keep_latest(
+            |(_, target), run| (*target, run.target_id),
+            |counts| {
+                left_out.other_target += counts;
+            },
+        );
+        if let Some(wanted) = &options.workloads {
+            left_out.other_workload += self.keep_workloads(wanted);
+        } else {
             self.keep_latest(
-                |(_, target), run| (*target, run.target_id),
+                |(key, _), run| (*key, run.workload_id),
                 |counts| {
-                    left_out.other_target += counts;
+                    left_out.other_workload += counts;
                 },
             );
         }
-        self.keep_latest(
-            |(key, _), run| (*key, run.workload_id),
-            |counts| {
-                left_out.other_workload += counts;
-            },
-        );
         let blocks: BTreeSet<u32> = self.runs.values().flatten().map(|run| run.block).collect();
         let blocks: Vec<u32> = blocks.into_iter().collect();
         let rows = order(&self.keys.values, &options.order)
@@ -178,6 +183,29 @@ impl Host {
             })
             .collect();
         Selected { blocks, targets: self.targets.values, rows, contexts: self.contexts }
+    }
+
+    /// Of each row's runs keeps those with the first wanted id that any of them has; gives how many
+    /// go.
+    fn keep_workloads(&mut self, wanted: &BTreeMap<(String, u32), Vec<Digest>>) -> u64 {
+        let ids = &self.workload_ids.values;
+        let chosen: Vec<Option<Digest>> = (0..self.keys.values.len())
+            .map(|key| {
+                let Key { microbenchmark, threads, .. } = &self.keys.values[key];
+                let here = |id: &&Digest| {
+                    let runs = self.runs.iter().filter(|(place, _)| place.0 == key);
+                    runs.flat_map(|(_, runs)| runs).any(|run| ids[run.workload_id] == **id)
+                };
+                wanted.get(&(microbenchmark.clone(), *threads))?.iter().find(here).copied()
+            })
+            .collect();
+        let mut gone = 0;
+        for ((key, _), runs) in &mut self.runs {
+            let before = runs.len();
+            runs.retain(|run| chosen[*key] == Some(ids[run.workload_id]));
+            gone += (before - runs.len()) as u64;
+        }
+        gone
     }
 
     /// Of the runs whose `name` has the same first half, keeps those with the second half of the

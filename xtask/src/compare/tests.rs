@@ -127,11 +127,59 @@ fn only_what_the_targets_are_now_counts() {
     assert!(cell(&all, "scan", "t").result.ratio().expect("a ratio") > 1.0);
 
     let current = [("base", Digest::of(b"base")), ("t", older.target_id)];
-    let current = current.map(|(name, id)| (name.to_owned(), id)).into();
-    let options = Options { current: Some(current), ..Options::default() };
-    let old = compare(&records, "base", options).expect("comparable");
+    let targets: BTreeMap<_, _> = current.map(|(name, id)| (name.to_owned(), Some(id))).into();
+    let with = |host: &str, targets: &BTreeMap<String, Option<Digest>>| {
+        let current = Current { host: host.into(), targets: targets.clone() };
+        let options = Options { current: Some(current), ..Options::default() };
+        compare(&records, "base", options).expect("comparable")
+    };
+    let old = with("h", &targets);
     assert_eq!(old.left_out.other_target, 5);
     near(cell(&old, "scan", "t").result.ratio().expect("one pair"), 0.001);
+    // On another host, and where the id cannot be told, the latest counts.
+    assert_eq!(with("another", &targets), all);
+    let mut unknown = targets;
+    unknown.insert("t".to_owned(), None);
+    assert_eq!(with("h", &unknown), all);
+    unknown.remove("t");
+    assert_eq!(with("h", &unknown).hosts[0].targets, [""; 0], "no longer in the experiment");
+}
+
+#[test]
+fn a_row_has_the_workload_that_is_asked_for() {
+    let mut records = five_blocks();
+    // Alone, later, as after `--only scan`: the suite's rows must not give way to it.
+    let alone = Digest::of(b"alone");
+    for target in ["base", "t"] {
+        let started = "2026-03-01T00:00:00Z".to_owned();
+        records.push(Record { workload_id: alone, started, ..record(target, "scan", 6, 10.0) });
+    }
+    let with = |ids: &[Digest]| {
+        let workloads = BTreeMap::from([(("scan".to_owned(), 1), ids.to_vec())]);
+        let options = Options { workloads: Some(workloads), ..Options::default() };
+        compare(&records, "base", options).expect("comparable")
+    };
+    let suite = Digest::of(b"scan");
+    for ids in [&[suite][..], &[suite, alone], &[Digest::of(b"never measured"), suite]] {
+        let comparison = with(ids);
+        assert_eq!(comparison.left_out.other_workload, 2);
+        let judged = cell(&comparison, "scan", "t").result.judged().cloned();
+        assert_eq!(judged.expect("five pairs").estimate.pairs, 5);
+    }
+    let comparison = with(&[alone, suite]);
+    assert_eq!(comparison.left_out.other_workload, 10);
+    near(cell(&comparison, "scan", "t").result.ratio().expect("one pair"), 1.0);
+    assert!(with(&[]).hosts[0].rows.is_empty());
+}
+
+#[test]
+fn runs_of_different_drivers_are_no_pair() {
+    let mut records = vec![record("base", "scan", 1, 10.0), record("t", "scan", 1, 10.0)];
+    assert!(cell(&run(&records), "scan", "t").result.ratio().is_some());
+    records[1].driver = Digest::of(b"newer");
+    let comparison = run(&records);
+    assert_eq!(cell(&comparison, "scan", "t").result, CellResult::NoPair);
+    assert_eq!(comparison.left_out.other_boot, 1);
 }
 
 #[test]
@@ -302,7 +350,7 @@ fn wrong_input_is_an_error_with_names() {
     other[0].experiment = "f".into();
     let error = text(compare(&other, "base", Options::default()));
     assert!(error.contains("`f`, `e`"), "{error}");
-    let options = Options { current: Some(BTreeMap::new()), ..Options::default() };
+    let options = Options { current: Some(Current::default()), ..Options::default() };
     assert!(text(compare(&five_blocks(), "base", options)).contains("as it stands now"));
 }
 

@@ -33,7 +33,7 @@ use scope::{Scope, is_installed};
 use targets::Combo;
 
 pub use generate::{LeftOut, RuleOutcome, counted};
-pub use ids::{INSTALLED, Recipe, build_id};
+pub use ids::{INSTALLED, Recipe, build_id, put};
 pub use targets::{Target, target_id};
 
 /// An experiment, expanded.

@@ -269,7 +269,7 @@ fn left_out(left_out: &LeftOut) -> Option<String> {
         (left_out.other_target, "of targets that are made from something else now"),
         (left_out.other_workload, "of a workload that was changed since"),
         (left_out.repeated, "measured again in the same block"),
-        (left_out.other_boot, "under another boot or placement than the base's run"),
+        (left_out.other_boot, "under another boot, placement or load driver than the base's run"),
     ];
     let parts: Vec<String> = parts
         .iter()

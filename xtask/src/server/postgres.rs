@@ -14,11 +14,12 @@ const PROTOCOL: u32 = 3 << 16;
 const LONGEST: usize = 1 << 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Connects, waits until the server is ready for a query, and says goodbye.
+/// Connects, waits until the server is ready for a query, and says goodbye. Gives the version that
+/// the server reports of itself (`server_version`; documentation, section 55.2.7).
 ///
 /// # Errors
 /// When nobody listens, or with the server's own words when it refuses.
-pub fn ping(socket: &Path, user: &str, database: &str) -> anyhow::Result<()> {
+pub fn ping(socket: &Path, user: &str, database: &str) -> anyhow::Result<Option<String>> {
     let mut stream = UnixStream::connect(socket)
         .with_context(|| format!("cannot connect to `{}`", socket.display()))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -26,7 +27,12 @@ pub fn ping(socket: &Path, user: &str, database: &str) -> anyhow::Result<()> {
     handshake(&mut stream, user, database)
 }
 
-fn handshake(stream: &mut (impl Read + Write), user: &str, database: &str) -> anyhow::Result<()> {
+fn handshake(
+    stream: &mut (impl Read + Write),
+    user: &str,
+    database: &str,
+) -> anyhow::Result<Option<String>> {
+    let mut version = None;
     stream.write_all(&startup(user, database)).context("the server hangs up")?;
     loop {
         let (kind, body) = message(stream)?;
@@ -36,13 +42,22 @@ fn handshake(stream: &mut (impl Read + Write), user: &str, database: &str) -> an
             b'R' => bail!("the server asks for a password"),
             b'E' => bail!("the server says: {}", complaint(&body)),
             b'Z' => break,
-            // ParameterStatus, BackendKeyData, NoticeResponse and what later versions add.
+            b'S' => version = version.or_else(|| parameter(&body, "server_version")),
+            // BackendKeyData, NoticeResponse and what later versions add.
             _ => {}
         }
     }
     // Terminate; the server may be gone already.
     let _ = stream.write_all(&[b'X', 0, 0, 0, 4]);
-    Ok(())
+    Ok(version)
+}
+
+/// The value of a ParameterStatus message, if it is about this parameter.
+fn parameter(body: &[u8], wanted: &str) -> Option<String> {
+    let mut texts = body.split(|byte| *byte == 0);
+    let name = texts.next()?;
+    (name == wanted.as_bytes())
+        .then(|| String::from_utf8_lossy(texts.next().unwrap_or_default()).into())
 }
 
 fn startup(user: &str, database: &str) -> Vec<u8> {
@@ -101,7 +116,7 @@ mod tests {
         }
     }
 
-    fn talk(answer: &[u8]) -> (anyhow::Result<()>, Vec<u8>) {
+    fn talk(answer: &[u8]) -> (anyhow::Result<Option<String>>, Vec<u8>) {
         let mut script = Script(std::io::Cursor::new(answer.to_vec()), Vec::new());
         let result = handshake(&mut script, "m", "d");
         (result, script.1)
@@ -110,8 +125,15 @@ mod tests {
     #[test]
     fn ready_server() {
         let (result, sent) = talk(b"R\0\0\0\x08\0\0\0\0S\0\0\0\x08a\0b\0Z\0\0\0\x05I");
-        result.expect("ready");
+        assert_eq!(result.expect("ready"), None);
         assert_eq!(sent, b"\0\0\0\x1b\0\x03\0\0user\0m\0database\0d\0\0X\0\0\0\x04");
+    }
+
+    #[test]
+    fn the_version_is_heard() {
+        let status = b"S\0\0\0\x19server_version\x0015.18\0";
+        let answer = [b"R\0\0\0\x08\0\0\0\0", &status[..], b"Z\0\0\0\x05I"].concat();
+        assert_eq!(talk(&answer).0.expect("ready").as_deref(), Some("15.18"));
     }
 
     #[test]

@@ -31,9 +31,7 @@ impl Runner<'_> {
         item: usize,
     ) -> anyhow::Result<Sample> {
         let placement = self.placement(item)?;
-        let all = self.plan.cores.concat();
-        let cpus = if placement.server_cpus.is_empty() { &all } else { &placement.server_cpus };
-        server.pin(cpus)?;
+        server.pin(&placement.server_cpus)?;
         let measure = &self.plan.items[item];
         let name = title(&measure.microbenchmark, measure.threads);
         let head = format!("block {}/{}", visiting.block.number, self.last_block);
@@ -80,6 +78,7 @@ impl Runner<'_> {
             warmup_seconds: self.plan.warmup_seconds,
             queries: measured.queries,
             events: measured.events,
+            rows: measured.rows,
             errors: measured.errors,
             queries_per_second: measured.queries_per_second,
             latency: measured.latency,
@@ -131,6 +130,7 @@ impl Runner<'_> {
         log: Option<&Path>,
     ) -> anyhow::Result<()> {
         self.summary.failed += 1;
+        self.stopped |= !self.env.keep_going;
         self.told(visiting, item, Err(reason));
         let log = log.filter(|log| log.exists()).map(|log| {
             log.strip_prefix(&self.env.work).unwrap_or(log).to_string_lossy().into_owned()
@@ -188,6 +188,8 @@ impl Runner<'_> {
             target_id: target.id,
             build: target.build.clone(),
             build_id: target.build_id,
+            compiler: target.compiler.clone(),
+            server_version: visiting.version.clone(),
             settings: target.settings.clone(),
             config: target.config.clone(),
             workload: plan.workload.clone(),
@@ -197,6 +199,8 @@ impl Runner<'_> {
             threads: measure.threads,
             host: plan.host.clone(),
             boot: plan.boot.clone(),
+            kernel: plan.kernel.clone(),
+            driver: self.driver.digest(),
             started: begin.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             placement,
             outcome,

@@ -30,8 +30,9 @@ pub struct Target {
     pub unavailable: Option<String>,
 }
 
-/// The hash of a build id and what the server gets, formulas as they are written: one target has
-/// one id on hosts of every size.
+/// The hash of a build id and what the server gets, formulas as they are written: in a plan one
+/// target has one id on hosts of every size. Records hold [`crate::bench::plan::target_id`], in
+/// which formulas are computed.
 pub fn target_id(build: &Digest, server: &ServerOptions) -> Digest {
     let mut bytes = b"target 1\0".to_vec();
     bytes.extend(build.0);

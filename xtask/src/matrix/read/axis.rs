@@ -205,6 +205,34 @@ const BACK_DOORS: [&str; 13] = [
     "CMAKE_MODULE_LINKER_FLAGS",
 ];
 
+/// Variables that the build sets itself, or by which compilers, linkers and make take options that
+/// no plan shows.
+const OWN_VARIABLES: [&str; 17] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "TZ",
+    "LC_ALL",
+    "LANG",
+    "SOURCE_DATE_EPOCH",
+    "MAKEFLAGS",
+    "MAKE",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+];
+
+/// Arguments of configure that the recipe gives: where things lie is the tool's own business.
+const OWN_ARGUMENTS: [&str; 4] = ["--prefix", "--exec-prefix", "--srcdir", "--cache-file"];
+
+/// Flags that say what the compiler writes and where, instead of how.
+const NO_FLAGS: [&str; 4] = ["-o", "-c", "-S", "-E"];
+
 const FLAGS_HELP: &str = "compilers are settings of axis `toolchain`; flags belong into `flags`, \
                           `cflags`, `cxxflags`, `ldflags`";
 
@@ -222,6 +250,13 @@ fn words(entry: &Entry<'_>, mistakes: &mut Mistakes) -> Vec<String> {
         } else if entry.key == "configure" && BACK_DOORS.contains(&name) {
             let message = format!("`{name}` must not be given to configure");
             mistakes.push(Diagnostic::at(&word.span, message).help(FLAGS_HELP));
+        } else if entry.key == "configure" && OWN_ARGUMENTS.contains(&name) {
+            let message = format!("`{name}` is given by the recipe");
+            let help = "builds are moved to `work/builds/` after they are made";
+            mistakes.push(Diagnostic::at(&word.span, message).help(help));
+        } else if entry.key != "configure" && NO_FLAGS.contains(&text) {
+            let message = format!("`{text}` is not a flag that a setting can give");
+            mistakes.push(Diagnostic::at(&word.span, message));
         } else {
             words.push(text.to_owned());
         }
@@ -246,6 +281,11 @@ fn pairs(
         if BACK_DOORS.contains(&entry.key) {
             let message = format!("`{}` must not be set by `{key}`", entry.key);
             mistakes.push(Diagnostic::at(&entry.key_span, message).help(FLAGS_HELP));
+        }
+        if key == "env" && OWN_VARIABLES.contains(&entry.key) {
+            let message = format!("`{}` is set by the build itself", entry.key);
+            let help = "flags and paths of headers and libraries belong into `flags`, `ldflags`";
+            mistakes.push(Diagnostic::at(&entry.key_span, message).help(help));
         }
         if let Some(value) = entry.scalar(["ON", "OFF"], mistakes) {
             pairs.push((entry.key.to_owned(), value));

@@ -158,6 +158,36 @@ pub fn server_options_of(table: &mut Table<'_>, mistakes: &mut Mistakes) -> Serv
     }
 }
 
+/// Variables by which a server would leave its private folders or open up to others.
+const RESERVED: [(&str, &str); 26] = [
+    ("postgresql", "data_directory"),
+    ("postgresql", "config_file"),
+    ("postgresql", "hba_file"),
+    ("postgresql", "ident_file"),
+    ("postgresql", "external_pid_file"),
+    ("postgresql", "include"),
+    ("postgresql", "include_dir"),
+    ("postgresql", "include_if_exists"),
+    ("postgresql", "listen_addresses"),
+    ("postgresql", "port"),
+    ("postgresql", "unix_socket_directories"),
+    ("postgresql", "unix_socket_group"),
+    ("postgresql", "unix_socket_permissions"),
+    ("postgresql", "archive_command"),
+    ("postgresql", "logging_collector"),
+    ("mysqld", "datadir"),
+    ("mysqld", "basedir"),
+    ("mysqld", "socket"),
+    ("mysqld", "port"),
+    ("mysqld", "bind_address"),
+    ("mysqld", "pid_file"),
+    ("mysqld", "user"),
+    ("mysqld", "tmpdir"),
+    ("mysqld", "init_file"),
+    ("mysqld", "log_error"),
+    ("mysqld", "innodb_data_home_dir"),
+];
+
 fn variables(
     table: &mut Table<'_>,
     key: &'static str,
@@ -178,6 +208,11 @@ fn variables(
         if name.is_empty() || !plain {
             let message = format!("`{}` is not the name of a variable", entry.key);
             mistakes.push(Diagnostic::at(&entry.key_span, message));
+        }
+        if RESERVED.contains(&(key, name.as_str())) {
+            let message = format!("`{name}` must not be set: servers of this tool are private");
+            let help = "data, sockets and access are the tool's own; see docs/runs.md";
+            mistakes.push(Diagnostic::at(&entry.key_span, message).help(help));
         }
         if found.iter().any(|(known, _)| *known == name) {
             let message = format!("`{name}` is given twice");
