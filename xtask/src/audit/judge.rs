@@ -344,3 +344,6 @@ fn same(asked: &str, found: &str) -> bool {
     // gcc records `-flto=auto` with or without its value, depending on the version.
     asked == found || (asked.starts_with("-flto") && found.starts_with("-flto"))
 }
+
+#[cfg(test)]
+mod tests;
