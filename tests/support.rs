@@ -31,6 +31,7 @@ fn text(bytes: &[u8]) -> String {
 pub struct Project {
     folder: Option<tempfile::TempDir>,
     path: PathBuf,
+    work: PathBuf,
 }
 
 /// What a call of the tool printed and how it ended.
@@ -47,7 +48,8 @@ impl Project {
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("matrix-test-").tempdir().expect("a folder");
         let path = folder.path().to_owned();
-        Self { folder: Some(folder), path }
+        let work = path.join("work");
+        Self { folder: Some(folder), path, work }
     }
 
     /// The same with this matrix file.
@@ -55,6 +57,12 @@ impl Project {
         let project = Self::new();
         project.write("matrix.toml", matrix);
         project
+    }
+
+    /// The same with a work directory elsewhere, which outlives the test.
+    pub fn work_at(mut self, work: PathBuf) -> Self {
+        self.work = work;
+        self
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -92,10 +100,8 @@ impl Project {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = command(env!("CARGO_BIN_EXE_xtask"));
         command.args(args).current_dir(&self.path);
-        for name in ["matrix.toml", "results", "work"] {
-            let option = format!("--{}", name.trim_end_matches(".toml"));
-            command.arg(option).arg(self.path(name));
-        }
+        command.arg("--matrix").arg(self.path("matrix.toml"));
+        command.arg("--results").arg(self.path("results")).arg("--work").arg(&self.work);
         command
     }
 

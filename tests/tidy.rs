@@ -56,6 +56,10 @@ fn nothing_is_left_undone() {
     let mut wrong = Vec::new();
     for (name, text) in rust_files().iter().filter(|(name, _)| name != "tests/tidy.rs") {
         for (index, line) in text.lines().enumerate() {
+            // Not tests of their own: another test runs them as a process that it can kill.
+            if line.trim() == "#[ignore = \"started by another test\"]" {
+                continue;
+            }
             for word in words.iter().filter(|word| line.contains(**word)) {
                 wrong.push(format!("{name}:{}: `{word}`", index + 1));
             }

@@ -1,10 +1,20 @@
 //! The verbs: each loads, calls and renders; one file per task.
 
+pub mod bench;
+pub mod build;
+pub mod compare;
+pub mod doctor;
+pub mod load;
+pub mod matrix;
+pub mod plan;
+pub mod select;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::cli::{Cli, Common, Task};
+use crate::cli::{Cli, Common, DoctorArgs, Task};
+use crate::doctor::Needs;
 use crate::env::Env;
 use crate::exit::Code;
 use crate::progress::Reporter;
@@ -15,15 +25,36 @@ use crate::progress::Reporter;
 /// Whatever stops the whole task; a failed cell is not an error but [`Code::CellFailed`].
 pub fn run(cli: Cli) -> anyhow::Result<Code> {
     let env = env_of(&cli.common)?;
-    let _ = env;
-    match cli.task {
-        Task::Matrix(_)
-        | Task::Plan(_)
-        | Task::Build(_)
-        | Task::Bench(_)
-        | Task::Compare(_)
-        | Task::Doctor(_) => Ok(Code::Done),
+    let common = &cli.common;
+    match &cli.task {
+        Task::Matrix(args) => matrix::run(&env, common, args),
+        Task::Plan(args) => plan::run(&env, common, args),
+        Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
+        Task::Bench(args) => bench::run(&env, common, args.experiment.as_deref()),
+        Task::Compare(args) => compare::run(&env, common, args),
+        Task::Doctor(args) => {
+            let needs = needs(&env, common, args)?;
+            doctor::run(args, &env, &needs)
+        }
     }
+}
+
+/// What the experiment to be checked needs of this machine.
+fn needs(env: &Env, common: &Common, args: &DoctorArgs) -> anyhow::Result<Needs> {
+    let loaded = load::Loaded::read(env)?;
+    let experiment = loaded.experiment(args.experiment.as_deref())?;
+    let expansion = loaded.expand(experiment, &common.set)?;
+    let sources: Vec<_> =
+        experiment.sources.iter().map(|&source| &loaded.matrix.sources[source]).collect();
+    let mut toolchains: Vec<String> = Vec::new();
+    for build in 0..expansion.builds() {
+        if let Some((name, _)) = expansion.toolchain(build)
+            && !toolchains.iter().any(|known| known == name)
+        {
+            toolchains.push(name.to_owned());
+        }
+    }
+    Ok(Needs::of(env, &sources, &toolchains, experiment.workload.is_some()))
 }
 
 fn env_of(common: &Common) -> anyhow::Result<Env> {

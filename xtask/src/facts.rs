@@ -26,6 +26,23 @@ pub struct Toolchain {
     pub files: Vec<(PathBuf, Digest)>,
     /// The hash over all that determines the bytes; part of every build id.
     pub digest: Digest,
+    /// What else was found out about it; for people, manifests and `doctor`.
+    #[serde(default)]
+    pub details: ToolchainDetails,
+}
+
+/// What is known of a toolchain besides what identifies it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct ToolchainDetails {
+    /// Name and version of the system packages that its files belong to, where that can be asked.
+    pub packages: Vec<(String, String)>,
+    /// How many headers of the C library were looked at, and the hash over them.
+    pub headers: Option<(usize, Digest)>,
+    /// Why link-time optimisation does not work; `None` when a program was built and run with it.
+    pub lto_refusal: Option<String>,
+    /// What is out of the ordinary: a driver that is a script, a missing C++ compiler.
+    pub notes: Vec<String>,
 }
 
 impl Toolchain {

@@ -38,6 +38,8 @@ pub struct Spec {
     pub cpus: Vec<usize>,
     /// The signal that the kernel sends when this tool dies, however it dies.
     pub death_signal: Option<i32>,
+    /// The process that must still be the parent when the death signal is asked for.
+    pub parent: Option<u32>,
     /// The working directory, as the program sees it.
     pub cwd: Option<PathBuf>,
     /// The file mode mask; 0o022 if not set.
@@ -99,6 +101,11 @@ fn apply(spec: &Spec) -> anyhow::Result<()> {
         // After the change of user: the kernel forgets the request when the user changes.
         nix::sys::prctl::set_pdeathsig(Signal::try_from(signal)?)
             .context("cannot ask for the parent's death signal")?;
+        // It may have died before the request; then the signal never comes.
+        let parent = nix::unistd::getppid().as_raw() as u32;
+        if spec.parent.is_some_and(|expected| expected != parent) {
+            bail!("the tool that wanted this program has ended");
+        }
     }
     if let Some(cwd) = &spec.cwd {
         std::env::set_current_dir(cwd)

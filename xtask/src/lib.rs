@@ -12,16 +12,27 @@
 //! [`launch`] and the files whose names say so touch the world. ARCHITECTURE.md has the code map.
 
 pub mod audit;
+pub mod bench;
 pub mod build;
 pub mod cli;
 pub mod cmd;
+pub mod compare;
+pub mod diag;
+pub mod doctor;
 pub mod env;
 pub mod exit;
 pub mod facts;
 pub mod hash;
+pub mod host;
 pub mod interrupt;
 pub mod launch;
 pub mod matrix;
 pub mod proc;
 pub mod progress;
 pub mod record;
+pub mod report;
+pub mod server;
+pub mod source;
+pub mod stats;
+pub mod toolchain;
+pub mod world;

@@ -181,7 +181,7 @@ impl Proc {
     /// The command as one line for a POSIX shell, without the environment.
     pub fn line(&self) -> String {
         let words = self.words();
-        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+        words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
     }
 
     /// Runs to the end and demands success.
@@ -212,6 +212,11 @@ impl Proc {
         let stdout = running.child.stdout.take().map(drain);
         let stderr = running.child.stderr.take().map(drain);
         let status = running.wait(self.timeout)?;
+        // A program that goes on in the background holds the pipes open; it was not meant to.
+        if ![&stdout, &stderr].into_iter().flatten().all(ended_soon) {
+            let group = nix::unistd::Pid::from_raw(running.id() as i32);
+            let _ = nix::sys::signal::killpg(group, Signal::SIGKILL);
+        }
         let output = Output {
             status,
             stdout: stdout.map_or_else(Vec::new, join),
@@ -245,7 +250,8 @@ impl Proc {
         let mut command = match &self.launch {
             None => self.plain(),
             Some((tool, spec)) => {
-                let spec = serde_json::to_string(spec).context("cannot write the launch spec")?;
+                let spec = launch::Spec { parent: Some(std::process::id()), ..spec.clone() };
+                let spec = serde_json::to_string(&spec).context("cannot write the launch spec")?;
                 #[expect(clippy::disallowed_methods, reason = "this is the door")]
                 let mut command = Command::new(tool);
                 command.arg(launch::COMMAND).arg(spec).arg(&self.program);
@@ -388,6 +394,9 @@ impl Running {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
+        // The leader is gone; what it left in its group is not wanted either. The kernel gives its
+        // number to no other group while a member lives.
+        let _ = nix::sys::signal::killpg(group, Signal::SIGKILL);
         self.ended
     }
 }
@@ -398,6 +407,17 @@ impl Drop for Running {
             self.stop(Duration::from_secs(2));
         }
     }
+}
+
+/// A word as a POSIX shell needs it, with quotes only where they are needed: `-march=x86-64-v3`
+/// stays as it is.
+pub fn shell_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);
+    if !word.is_empty() && !word.starts_with('=') && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    // Only a NUL byte cannot be quoted, and no process can get one.
+    shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), |quoted| quoted.into_owned())
 }
 
 /// The file of this program, for the launcher. A renamed or deleted file is still reached.
@@ -417,8 +437,24 @@ fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHand
     })
 }
 
+/// Whether a reader comes to its end soon after the program did.
+fn ended_soon(thread: &std::thread::JoinHandle<Vec<u8>>) -> bool {
+    let end = Instant::now() + Duration::from_secs(2);
+    while !thread.is_finished() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    thread.is_finished()
+}
+
 fn join(thread: std::thread::JoinHandle<Vec<u8>>) -> Vec<u8> {
     thread.join().unwrap_or_default()
+}
+
+/// The last lines of a log, each on a line of its own behind a bar, for an error message.
+pub fn tail_of(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    tail(&text, TAIL_LINES).iter().map(|line| format!("\n  | {line}")).collect()
 }
 
 /// The last `count` lines that say something.
@@ -460,6 +496,14 @@ mod tests {
     }
 
     #[test]
+    fn words_are_quoted_only_where_needed() {
+        let word = shell_word;
+        assert_eq!(word("-march=x86-64-v3"), "-march=x86-64-v3");
+        assert_eq!(word("--param l1-cache-size=32"), "'--param l1-cache-size=32'");
+        assert_eq!([word(""), word("$ORIGIN"), word("it's")], ["''", "'$ORIGIN'", "\"it's\""]);
+    }
+
+    #[test]
     fn missing_program_is_an_environment_error() {
         let error = Proc::new("/no/such/program").run().expect_err("it is missing");
         assert_eq!(crate::exit::code_of(&error), Code::Environment);
@@ -474,6 +518,14 @@ mod tests {
             .run()
             .expect_err("it takes too long");
         assert!(format!("{error:#}").contains("took longer than"), "{error:#}");
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_program_left_in_the_background_holds_nobody_up() {
+        let begin = Instant::now();
+        let text = Proc::new("/bin/sh").args(["-c", "sleep 60 & echo done"]).read();
+        assert_eq!(text.expect("it ran"), "done");
         assert!(begin.elapsed() < Duration::from_secs(20));
     }
 

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::hash::Digest;
 use crate::matrix::model::Placement;
 
+pub mod store;
+#[cfg(test)]
+pub(crate) mod testing;
+
 /// The version of the schema; readers refuse a newer one.
 pub const SCHEMA: u32 = 1;
 

@@ -1,4 +1,12 @@
 //! What the tool and its load driver both know: the microbenchmarks ([`Microbenchmark`]) and the
 //! language that the two processes speak ([`protocol`]). Data and types only, no I/O.
 
+mod list;
+mod microbenchmark;
 pub mod protocol;
+
+pub use list::MICROBENCHMARKS;
+pub use microbenchmark::{
+    Column, Distribution, DurationClass, Group, Key, Microbenchmark, Phase, Statement, Step,
+    ZIPF_EXPONENT, find, names,
+};

@@ -1,5 +1,6 @@
 //! One job in, events out: the tool writes one [`Job`] as JSON to the driver's standard input and
-//! reads one [`Event`] per line from its standard output. Standard error is for people.
+//! closes it; it reads one [`Event`] per line from the driver's standard output. Standard error is
+//! for people.
 //!
 //! Exit codes of the driver: 0 the job was done; 1 it failed (the last event is
 //! [`Event::Failed`]); 2 the job was not understood.
@@ -122,7 +123,8 @@ pub enum Event {
     Second {
         /// Which one, from 1.
         second: u32,
-        /// Statements that ended in it.
+        /// Statements that ended in it, as far as they were seen when this was told; the exact
+        /// counts are in [`Measured::queries_per_second`].
         queries: u64,
     },
     /// The window is over; nothing that ends later counts.
@@ -172,7 +174,8 @@ pub struct Latency {
     pub p99_us: u64,
     /// Longest.
     pub max_us: u64,
-    /// The whole histogram: HdrHistogram V2 + DEFLATE, base64 (the format of HdrHistogram logs).
+    /// The whole histogram, its values in nanoseconds: HdrHistogram V2 + DEFLATE, base64 (the
+    /// format of HdrHistogram logs).
     pub histogram: String,
 }
 

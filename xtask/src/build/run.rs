@@ -14,27 +14,21 @@ use crate::build::layout::Layout;
 use crate::build::manifest::{self, Manifest, SCHEMA, StepDone};
 use crate::build::recipe::{self, Step};
 use crate::build::spec::Spec;
-use crate::build::store;
+use crate::build::store::{self, Store};
 use crate::build::tokens::{Token, Tokens};
 use crate::env::Env;
 use crate::exit::{Code, coded};
+use crate::facts::Toolchain;
 use crate::interrupt;
 use crate::launch::{self, Bind};
+use crate::matrix::model::Family;
 use crate::proc::{Proc, own_file};
 use crate::progress::Task;
+use crate::source::Tree;
 
 /// Set to any value, this variable makes builds use their real folders although the kernel would
 /// allow a mount namespace: for trying the fallback.
 pub const NO_NAMESPACE: &str = "MATRIX_NO_NAMESPACE";
-
-/// A source tree that is ready to be built from.
-#[derive(Clone, Debug)]
-pub struct SourceTree {
-    /// Its folder.
-    pub path: PathBuf,
-    /// Seconds since 1970 of its newest file or of its commit: the build's clock.
-    pub epoch: u64,
-}
 
 /// How one build ended.
 #[derive(Debug)]
@@ -50,7 +44,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// Only what stops all of them: the user, or a disk that refuses the common folders.
-pub fn run(env: &Env, builds: &[(Spec, SourceTree)]) -> anyhow::Result<Vec<Ended>> {
+pub fn run(env: &Env, builds: &[(Spec, Tree)]) -> anyhow::Result<Vec<Ended>> {
     if builds.is_empty() {
         return Ok(Vec::new());
     }
@@ -64,6 +58,9 @@ pub fn run(env: &Env, builds: &[(Spec, SourceTree)]) -> anyhow::Result<Vec<Ended
         );
     }
     let tokens = Tokens::new(env.jobs)?;
+    // While this call waited for the lock, another one may have made some of them.
+    let store = Store::read(env);
+    let (begin, cpu_before) = (Instant::now(), children_cpu());
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let ended = Mutex::new(Vec::new());
@@ -75,7 +72,11 @@ pub fn run(env: &Env, builds: &[(Spec, SourceTree)]) -> anyhow::Result<Vec<Ended
                 while !interrupt::requested() && !stop.load(Ordering::SeqCst) {
                     let index = next.fetch_add(1, Ordering::SeqCst);
                     let Some((spec, tree)) = builds.get(index) else { return };
-                    let result = Making { env, spec, tree, tokens: &tokens, namespaces }.run();
+                    let making = Making { env, spec, tree, tokens: &tokens, namespaces };
+                    let result = match store.folder(spec.id) {
+                        Some(folder) => Manifest::read(&folder.join("manifest.json")),
+                        None => making.run(),
+                    };
                     if result.is_err() && !env.keep_going {
                         stop.store(true, Ordering::SeqCst);
                     }
@@ -86,7 +87,37 @@ pub fn run(env: &Env, builds: &[(Spec, SourceTree)]) -> anyhow::Result<Vec<Ended
         }
     });
     interrupt::check()?;
+    let (wall, cpu) = (begin.elapsed().as_secs_f64(), children_cpu() - cpu_before);
+    if wall >= 2.0 {
+        env.reporter.line(format!(
+            "builds: {cpu:.0} s of CPU in {wall:.0} s with {} jobs ({:.0}% busy)",
+            env.jobs,
+            100.0 * cpu / (wall * env.jobs as f64)
+        ));
+        remember_cpu(env, cpu / builds.len() as f64);
+    }
     Ok(ended.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// CPU seconds of all children that have ended.
+fn children_cpu() -> f64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike as _;
+    // Asking for one's own children cannot fail.
+    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| {
+        (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6
+    })
+}
+
+/// CPU seconds of a build here, as far as it is known: the mean of the last call that built.
+pub fn cpu_seconds(env: &Env) -> Option<f64> {
+    std::fs::read_to_string(env.cache().join("build-cpu-seconds")).ok()?.trim().parse().ok()
+}
+
+fn remember_cpu(env: &Env, seconds: f64) {
+    // Only an estimate depends on it.
+    let _ = std::fs::create_dir_all(env.cache());
+    let _ = std::fs::write(env.cache().join("build-cpu-seconds"), format!("{seconds:.1}"));
 }
 
 /// Only one call of the tool builds in a work directory at a time.
@@ -94,19 +125,21 @@ fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
     fs::create_dir_all(&env.work)?;
     let path = env.work.join("build.lock");
     let file = fs::File::create(&path)?.into_parts().0;
-    match file.try_lock() {
-        Ok(()) => return Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            env.reporter.line("waiting: another xtask builds in this work directory");
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) if told => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                env.reporter.line("waiting: another xtask builds in this work directory");
+                told = true;
+            }
+            Err(std::fs::TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
         }
-        Err(std::fs::TryLockError::Error(error)) => {
-            return Err(error).with_context(|| format!("cannot lock {}", path.display()));
-        }
-    }
-    while matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock)) {
         interrupt::sleep(Duration::from_millis(200))?;
     }
-    Ok(file)
 }
 
 /// Removes what an earlier call left when it was killed; the lock says that nobody works there.
@@ -124,11 +157,10 @@ fn namespaces_work(env: &Env) -> anyhow::Result<bool> {
     if std::env::var_os(NO_NAMESPACE).is_some() {
         return Ok(false);
     }
-    let probe = env.staging().join("builds").join("probe");
-    fs::create_dir_all(&probe)?;
+    let probe = tempfile::tempdir_in(env.staging())?;
     let at = Path::new(launch::ROOT).join("probe");
     let spec = launch::Spec {
-        binds: vec![Bind { host: probe, at: at.clone(), read_only: false }],
+        binds: vec![Bind { host: probe.path().to_owned(), at: at.clone(), read_only: false }],
         cwd: Some(at),
         ..launch::Spec::default()
     };
@@ -136,11 +168,14 @@ fn namespaces_work(env: &Env) -> anyhow::Result<bool> {
     Ok(output.status.success())
 }
 
+/// Lines that configure and make print for PostgreSQL 15, for the first build's estimate.
+const LINES: u64 = 1_900;
+
 /// One build in the making.
 struct Making<'a> {
     env: &'a Env,
     spec: &'a Spec,
-    tree: &'a SourceTree,
+    tree: &'a Tree,
     tokens: &'a Tokens,
     namespaces: bool,
 }
@@ -167,6 +202,7 @@ impl Making<'_> {
         let layout = if self.namespaces {
             Layout::canonical(staging, &self.tree.path)
         } else {
+            self.check_mapped(toolchain)?;
             Layout::mapped(staging, &self.tree.path)
         };
         layout.prepare(staging, toolchain)?;
@@ -175,7 +211,7 @@ impl Making<'_> {
             fs::remove_dir_all(&logs)?;
         }
         fs::create_dir_all(&logs)?;
-        let environment = recipe::environment(self.spec, &layout, self.tree.epoch);
+        let environment = recipe::environment(self.spec, &layout, self.tree.source_date_epoch);
         let steps = recipe::steps(self.spec, &layout)?;
         let (mut done, mut lines) = (Vec::new(), 0);
         for (index, step) in steps.iter().enumerate() {
@@ -211,6 +247,28 @@ impl Making<'_> {
         store::publish(self.env, &made, &manifest)?;
         self.remember_lines(lines);
         Ok(manifest)
+    }
+
+    /// A build without its canonical paths must still come out the same, or not at all.
+    fn check_mapped(&self, toolchain: &Toolchain) -> anyhow::Result<()> {
+        let options = &self.spec.options;
+        let thin = options.cflags.iter().chain(&options.cxxflags).chain(&options.ldflags);
+        let records = |flag: &&String| {
+            flag.starts_with("-flto=thin") || flag.ends_with("record-command-line")
+        };
+        if toolchain.family == Family::Clang
+            && let Some(flag) = thin.clone().find(records)
+        {
+            return Err(coded(
+                Code::Environment,
+                format!(
+                    "clang writes real paths into its output with {flag}, and this kernel allows \
+                     no mount namespace that would give it the canonical ones; \
+                     `cargo xtask doctor` tells how to allow it"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Runs one step with a token of the pool and watches its log grow.
@@ -303,8 +361,8 @@ impl Making<'_> {
 
     /// How many lines the logs of this source's last build had, for the progress bar's estimate.
     fn expected_lines(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(self.lines_file()).ok()?;
-        text.trim().parse().ok()
+        let known = std::fs::read_to_string(self.lines_file()).ok();
+        known.and_then(|text| text.trim().parse().ok()).or(Some(LINES))
     }
 
     fn remember_lines(&self, lines: u64) {

@@ -2,6 +2,7 @@
 //! tree in `tree/`, the manifest, and the inputs. A build is there whole or not at all: it is made
 //! in `work/staging/` and renamed into place.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -12,49 +13,77 @@ use crate::build::spec::{Inputs, Spec};
 use crate::env::Env;
 use crate::hash::Digest;
 
-/// The folder of a build.
-pub fn folder(env: &Env, name: &str, id: Digest) -> PathBuf {
-    env.builds().join(format!("{name}-{}", id.short()))
+/// The builds that are there, read once from the disk.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    root: PathBuf,
+    by_id: BTreeMap<Digest, PathBuf>,
 }
 
-/// The installed tree of a build.
-pub fn tree(env: &Env, name: &str, id: Digest) -> PathBuf {
-    folder(env, name, id).join("tree")
-}
-
-/// Whether a build is there.
-pub fn present(env: &Env, name: &str, id: Digest) -> bool {
-    let found = std::fs::read_to_string(folder(env, name, id).join("id"));
-    found.is_ok_and(|text| text.trim() == id.to_string())
-}
-
-/// The inputs of the newest other build of this name, to tell what changed since.
-pub fn previous(env: &Env, spec: &Spec) -> Option<Inputs> {
-    let prefix = format!("{}-", spec.name);
-    let own = folder(env, &spec.name, spec.id);
-    let mut newest: Option<(std::time::SystemTime, PathBuf)> = None;
-    for entry in std::fs::read_dir(env.builds()).ok()?.flatten() {
-        let path = entry.path();
-        let name = entry.file_name();
-        let digits = name.to_str().and_then(|name| name.strip_prefix(&prefix));
-        if path == own || digits.is_none_or(|d| d.len() != 12) {
-            continue;
+impl Store {
+    /// Looks at what is there. A folder without a readable `id` is no build.
+    pub fn read(env: &Env) -> Self {
+        let root = env.builds();
+        let mut by_id = BTreeMap::new();
+        for entry in std::fs::read_dir(&root).into_iter().flatten().flatten() {
+            let folder = entry.path();
+            let id = std::fs::read_to_string(folder.join("id")).ok();
+            if let Some(id) = id.and_then(|text| text.trim().parse().ok()) {
+                by_id.insert(id, folder);
+            }
         }
-        let Ok(time) = entry.metadata().and_then(|data| data.modified()) else { continue };
-        if newest.as_ref().is_none_or(|(other, _)| *other < time) {
-            newest = Some((time, path));
-        }
+        Self { root, by_id }
     }
-    let text = std::fs::read_to_string(newest?.1.join("inputs.json")).ok()?;
-    serde_json::from_str(&text).ok()
+
+    /// The folder of a build, under whatever name it was made: the id says what it is.
+    pub fn folder(&self, id: Digest) -> Option<&Path> {
+        self.by_id.get(&id).map(PathBuf::as_path)
+    }
+
+    /// Whether a build is there.
+    pub fn has(&self, id: Digest) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// The installed tree of a build.
+    pub fn tree(&self, id: Digest) -> Option<PathBuf> {
+        Some(self.folder(id)?.join("tree"))
+    }
+
+    /// The folder that holds all builds.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The inputs of the newest other build of this name, to tell what changed since.
+    pub fn previous(&self, spec: &Spec) -> Option<Inputs> {
+        let prefix = format!("{}-", spec.name);
+        let newest = self
+            .by_id
+            .iter()
+            .filter(|(id, folder)| {
+                let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                let digits = name.strip_prefix(&prefix);
+                **id != spec.id && digits.is_some_and(|digits| digits.len() == 12)
+            })
+            .filter_map(|(_, folder)| Some((folder.metadata().ok()?.modified().ok()?, folder)))
+            .max()?;
+        let text = std::fs::read_to_string(newest.1.join("inputs.json")).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+}
+
+/// The folder that a new build of this name gets.
+fn place(env: &Env, name: &str, id: Digest) -> PathBuf {
+    env.builds().join(format!("{name}-{}", id.short()))
 }
 
 /// Checks that a build's tree is still what its manifest says.
 ///
 /// # Errors
 /// When a file was changed, added or removed since; the message names the first ones.
-pub fn verify(env: &Env, name: &str, id: Digest) -> anyhow::Result<Manifest> {
-    let folder = folder(env, name, id);
+pub fn verify(env: &Env, store: &Store, name: &str, id: Digest) -> anyhow::Result<Manifest> {
+    let folder = store.folder(id).with_context(|| format!("build `{name}` is not there"))?;
     let manifest = Manifest::read(&folder.join("manifest.json"))?;
     let files = manifest::list(&folder.join("tree"))?;
     if manifest::tree_digest(&files) != manifest.tree {
@@ -68,7 +97,7 @@ pub fn verify(env: &Env, name: &str, id: Digest) -> anyhow::Result<Manifest> {
         bail!(
             "`{name}` was changed after it was built ({}); remove {} to build it again",
             changed.join(", "),
-            env.shown(&folder)
+            env.shown(folder)
         );
     }
     Ok(manifest)
@@ -81,22 +110,38 @@ pub fn verify(env: &Env, name: &str, id: Digest) -> anyhow::Result<Manifest> {
 /// # Errors
 /// When the disk refuses.
 pub fn publish(env: &Env, made: &Path, manifest: &Manifest) -> anyhow::Result<()> {
-    let place = folder(env, &manifest.name, manifest.id);
-    let text = manifest.text()?;
-    fs::write(made.join("manifest.json"), &text)?;
+    let place = place(env, &manifest.name, manifest.id);
+    fs::write(made.join("manifest.json"), manifest.text()?)?;
     fs::write(made.join("inputs.json"), serde_json::to_string(&manifest.inputs)?)?;
     // Last: its presence says that the rest is complete.
     fs::write(made.join("id"), manifest.id.to_string())?;
+    // On the disk before it has its name: a power cut must not leave a build of empty files.
+    nix::unistd::syncfs(fs::File::open(made)?.into_parts().0)
+        .context("cannot write the build out")?;
     fs::create_dir_all(env.builds())?;
     if place.exists() {
-        // A leftover without an `id`, or the same build made by another process meanwhile.
+        // A leftover without an `id`, or a build that was changed by hand and is made again.
         fs::remove_dir_all(&place)?;
     }
     fs::rename(made, &place).context("cannot put the build into its place")?;
+    publish_manifest(env, &place, &manifest.name, manifest.id)
+}
+
+/// Puts a build's manifest into `results/manifests/`, if it is not there (a crash came between, or
+/// the results are those of another folder).
+///
+/// # Errors
+/// When the disk refuses.
+pub fn publish_manifest(env: &Env, folder: &Path, name: &str, id: Digest) -> anyhow::Result<()> {
+    let file = format!("{name}-{}.json", id.short());
+    let path = env.manifests().join(&file);
+    let text = fs::read(folder.join("manifest.json"))?;
+    if std::fs::read(&path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
     fs::create_dir_all(env.manifests())?;
-    let file = format!("{}-{}.json", manifest.name, manifest.id.short());
     let temporary = env.manifests().join(format!(".{file}.{}", std::process::id()));
     fs::write(&temporary, text)?;
-    fs::rename(temporary, env.manifests().join(file))?;
+    fs::rename(temporary, path)?;
     Ok(())
 }

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::diag::File;
 use crate::hash::Digest;
 use crate::matrix::expr::Expr;
+use crate::matrix::pattern::Pattern;
 use crate::matrix::version::Version;
 
 /// A DBMS family with a recipe.
@@ -62,6 +64,8 @@ pub type Span = Range<usize>;
 /// The whole file.
 #[derive(Clone, Debug)]
 pub struct Matrix {
+    /// The file itself, for messages about what is found later.
+    pub file: File,
     /// The experiment of `cargo xtask matrix` without a name.
     pub default_experiment: Option<String>,
     /// All sources in written order.
@@ -160,7 +164,9 @@ pub struct Options {
 impl Options {
     /// Whether nothing is added.
     pub fn is_empty(&self) -> bool {
-        self == &Self::default()
+        let Self { cflags, cxxflags, ldflags, configure, cmake, env } = self;
+        let texts = [cflags, cxxflags, ldflags, configure];
+        texts.iter().all(|list| list.is_empty()) && cmake.is_empty() && env.is_empty()
     }
 
     /// Appends another setting's options behind these.
@@ -343,7 +349,7 @@ pub enum WorkloadKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// `split` with four cores or more, else `together` for one client and `free` for several.
+    /// `split` with four physical cores or more, else `together` for one client and `free` for several.
     Auto,
     /// The kernel decides.
     Free,
@@ -376,6 +382,8 @@ pub struct Experiment {
     pub workload: Option<usize>,
     /// The target that the others are compared with.
     pub base: Option<String>,
+    /// Where the base is named.
+    pub base_span: Span,
     /// How many blocks.
     pub repeats: u32,
     /// Seed of the order of targets in each block.
@@ -391,6 +399,8 @@ pub struct Rule {
     pub kind: RuleKind,
     /// What it matches: all conditions must hold.
     pub conditions: Vec<Condition>,
+    /// The conditions as they are written: `opt = os, lto = on`.
+    pub text: String,
     /// Why it is there, in the author's words.
     pub why: String,
     /// Where it stands.
@@ -409,11 +419,30 @@ pub enum RuleKind {
     Only,
 }
 
-/// One condition of a rule: a key and the values that it may have.
+/// One condition of a rule: a key and the values that it may have, one of which must match.
 #[derive(Clone, Debug)]
-pub struct Condition {
-    /// `source`, `engine`, `version`, `variant`, `build`, `config`, or the name of an axis.
-    pub key: String,
-    /// Literal names, globs or ranges; one must match.
-    pub values: Vec<crate::matrix::pattern::Pattern>,
+pub enum Condition {
+    /// One of these sources.
+    Source(Vec<usize>),
+    /// One of these engines.
+    Engine(Vec<Engine>),
+    /// One of these releases.
+    Version(Vec<Pattern>),
+    /// One of these variants.
+    Variant(Vec<usize>),
+    /// A build whose name matches.
+    Build(Vec<Pattern>),
+    /// One of these settings of a build axis.
+    Axis(usize, Vec<usize>),
+    /// One of these configs.
+    Config(Vec<usize>),
+    /// One of these settings of a run-only axis.
+    RunAxis(usize, Vec<usize>),
+}
+
+impl Condition {
+    /// Whether it looks at how a server runs and not only at what is built.
+    pub fn is_about_runs(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::RunAxis(..))
+    }
 }

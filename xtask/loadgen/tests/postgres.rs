@@ -1,0 +1,391 @@
+//! The driver, end to end, against an installed PostgreSQL: load, every microbenchmark verified and
+//! run, the failures that a user can meet.
+#![expect(clippy::disallowed_methods, reason = "a test starts its own server, without the tool")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use catalog::MICROBENCHMARKS;
+use catalog::protocol::{Action, Data, Event, Job, Measured, Run, Server, VERSION, WireProtocol};
+
+const BIN: &str = "/usr/lib/postgresql/15/bin";
+/// Whom the server runs as when the test runs as root, which PostgreSQL refuses.
+const NOBODY: u32 = 65_534;
+const DATA: Data = Data { tables: 2, rows: 3000, seed: 42 };
+
+/// A private server, stopped and removed at the end.
+struct Postgres {
+    directory: tempfile::TempDir,
+    server: Child,
+}
+
+impl Postgres {
+    fn start() -> Self {
+        let installed = Path::new(BIN).join("postgres");
+        assert!(
+            installed.exists(),
+            "this test needs {}: install the package `postgresql-15`",
+            installed.display()
+        );
+        let directory = tempfile::Builder::new().prefix("loadgen").tempdir().unwrap();
+        if is_root() {
+            std::os::unix::fs::chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let data = directory.path().join("data");
+        let initdb = unprivileged("initdb")
+            .arg("-D")
+            .arg(&data)
+            .args(["-U", "postgres", "--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8"])
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        assert!(initdb.status.success(), "{}", String::from_utf8_lossy(&initdb.stderr));
+        let server = unprivileged("postgres")
+            .arg("-D")
+            .arg(&data)
+            .arg("-k")
+            .arg(directory.path())
+            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=20"])
+            .args(["-c", "deadlock_timeout=5ms"])
+            .current_dir(directory.path())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(directory.path().join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let postgres = Self { directory, server };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !postgres.is_ready() {
+            assert!(Instant::now() < deadline, "{}", postgres.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        postgres
+    }
+
+    fn is_ready(&self) -> bool {
+        let mut ready = Command::new(Path::new(BIN).join("pg_isready"));
+        ready.arg("-q").arg("-h").arg(self.directory.path()).status().unwrap().success()
+    }
+
+    /// A fast shutdown: connections are ended.
+    fn interrupt(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.server.id().try_into().unwrap());
+        // It may have ended already.
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join(".s.PGSQL.5432")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    fn psql(&self, sql: &str) -> String {
+        let mut psql = Command::new(Path::new(BIN).join("psql"));
+        psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"]);
+        let output = psql.arg(self.directory.path()).args(["-c", sql]).output().unwrap();
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Runs the driver; its exit code and events.
+    fn drive(&self, action: Action) -> (i32, Vec<Event>) {
+        self.drive_on(DATA, action)
+    }
+
+    fn drive_on(&self, data: Data, action: Action) -> (i32, Vec<Event>) {
+        let server = Server {
+            protocol: WireProtocol::Postgres,
+            socket: self.socket().to_str().unwrap().to_owned(),
+            user: "postgres".to_owned(),
+            database: "postgres".to_owned(),
+        };
+        let job = Job { version: VERSION, server, data, action };
+        events(&loadgen(&serde_json::to_string(&job).unwrap()))
+    }
+
+    /// Runs a job that must succeed; its last event.
+    fn last(&self, action: Action) -> Event {
+        let (code, mut events) = self.drive(action.clone());
+        assert_eq!(code, 0, "{action:?} {events:?}\n{}", self.log());
+        events.pop().unwrap()
+    }
+
+    fn measure(&self, name: &str, threads: u32, prepared: bool) -> Measured {
+        match self.last(Action::Run(run(name, threads, 0.2, prepared))) {
+            Event::Measured(measured) => measured,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    fn failure(&self, action: Action) -> String {
+        match self.drive(action) {
+            (1, events) => match events.last() {
+                Some(Event::Failed { reason }) => reason.clone(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.interrupt();
+        let _ = self.server.wait();
+    }
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+fn unprivileged(program: &str) -> Command {
+    let program = Path::new(BIN).join(program);
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    let id = NOBODY.to_string();
+    command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
+    command
+}
+
+fn loadgen(job: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(job.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn events(output: &Output) -> (i32, Vec<Event>) {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    let events = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (output.status.code().unwrap(), events)
+}
+
+fn run(name: &str, threads: u32, seconds: f64, prepared: bool) -> Run {
+    Run {
+        microbenchmark: name.to_owned(),
+        threads,
+        warmup_seconds: 0.05,
+        seconds,
+        prepared,
+        seed: 7,
+    }
+}
+
+fn verify(name: &str) -> Action {
+    Action::Verify { microbenchmark: name.to_owned() }
+}
+
+#[test]
+fn loads_verifies_and_measures() {
+    let postgres = Postgres::start();
+    let unloaded = postgres.failure(Action::Run(run("scan", 1, 0.2, true)));
+    assert!(unloaded.contains("`sbtest1`") || unloaded.contains("\"sbtest1\""), "{unloaded}");
+
+    let Event::Loaded { rows, .. } = postgres.last(Action::Load { connections: 2 }) else {
+        panic!("nothing was loaded")
+    };
+    assert_eq!(rows, 6000);
+    let again = postgres.failure(Action::Load { connections: 1 });
+    assert!(again.contains("already exists") && again.contains("`sbtest1`"), "{again}");
+    the_tables_are_as_described(&postgres);
+
+    for microbenchmark in &MICROBENCHMARKS {
+        let event = postgres.last(verify(microbenchmark.name));
+        assert!(matches!(event, Event::Verified { .. }), "{event:?}");
+    }
+    // Verifying has put back what it wrote.
+    the_tables_are_as_described(&postgres);
+    a_wrong_row_is_found(&postgres);
+
+    the_window_is_told_in_order(&postgres);
+    for microbenchmark in &MICROBENCHMARKS {
+        for prepared in [true, false] {
+            let measured = postgres.measure(microbenchmark.name, 2, prepared);
+            is_plausible(microbenchmark, &measured);
+        }
+    }
+    refused_events_are_counted_and_rolled_back(&postgres);
+    one_hot_row_makes_no_error(&postgres);
+    a_statement_longer_than_the_window_is_no_number(&postgres);
+    a_lost_server_is_a_failure(postgres);
+}
+
+fn the_tables_are_as_described(postgres: &Postgres) {
+    for table in ["sbtest1", "sbtest2"] {
+        let shape = "count(*), min(id), max(id), min(k) >= 1, max(k) <= 3000, min(length(c)), \
+                     min(length(pad))";
+        let row = postgres.psql(&format!("SELECT {shape} FROM {table}"));
+        assert_eq!(row, "3000|1|3000|t|t|119|59");
+    }
+    let indexes = "SELECT string_agg(indexname, ',' ORDER BY indexname) FROM pg_indexes WHERE \
+                   tablename = 'sbtest2'";
+    assert_eq!(postgres.psql(indexes), "k_2,sbtest2_pkey");
+    let analyzed = "SELECT reltuples FROM pg_class WHERE relname = 'sbtest1'";
+    assert_eq!(postgres.psql(analyzed), "3000");
+    assert_eq!(postgres.psql("SELECT last_value FROM sbtest1_id_seq"), "3000");
+}
+
+fn a_wrong_row_is_found(postgres: &Postgres) {
+    let for_each_table = |sql: &str| {
+        for table in ["sbtest1", "sbtest2"] {
+            postgres.psql(&sql.replace("$", table));
+        }
+    };
+    for_each_table("SELECT id AS kept_id, c AS kept INTO $_kept FROM $");
+    for_each_table("UPDATE $ SET c = 'wrong'");
+    let reason = postgres.failure(verify("hot-points"));
+    assert!(reason.contains("hot-points_range=100") && reason.contains("wrong"), "{reason}");
+    for_each_table("UPDATE $ SET c = kept FROM $_kept WHERE id = kept_id");
+    for_each_table("DELETE FROM $ WHERE id > 1600 AND id % 2 = 0");
+    let reason = postgres.failure(verify("read-only_range=10000"));
+    assert!(reason.contains("statement "), "{reason}");
+    let reason = postgres.failure(verify("points-covered-si"));
+    assert!(reason.contains("rows of"), "{reason}");
+    for_each_table("DROP TABLE $, $_kept");
+    postgres.last(Action::Load { connections: 2 });
+}
+
+fn the_window_is_told_in_order(postgres: &Postgres) {
+    let (code, events) = postgres.drive(Action::Run(run("point-query", 2, 2.4, true)));
+    assert_eq!(code, 0, "{events:?}");
+    let [
+        Event::WindowBegin,
+        Event::Second { second: 1, queries },
+        Event::Second { second: 2, .. },
+        Event::WindowEnd,
+        Event::Measured(measured),
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(measured.seconds, 2.4);
+    assert_eq!(measured.queries_per_second.len(), 2);
+    // The event is told a moment after the second; the count in the result is exact.
+    let exact = measured.queries_per_second[0] as f64;
+    assert!((*queries as f64 / exact - 1.0).abs() < 0.5, "{queries} {exact}");
+    let whole: u64 = measured.queries_per_second.iter().sum();
+    assert!(whole < measured.queries, "{measured:?}");
+    assert_eq!(measured.rows, measured.queries);
+    let cpu = measured.client.user_seconds + measured.client.system_seconds;
+    assert!(cpu > 0.0 && cpu < 2.0 * 2.4 * 1.1, "{measured:?}");
+    assert!(measured.client.context_switches > 0);
+}
+
+fn is_plausible(microbenchmark: &catalog::Microbenchmark, measured: &Measured) {
+    let name = microbenchmark.name;
+    let events = measured.events;
+    let per_event = u64::from(microbenchmark.queries_per_event());
+    assert!(measured.queries > 0, "{name}: {measured:?}");
+    // Two clients may each be inside an event at both ends of the window; a refused event has run
+    // some of its statements.
+    let refused: u64 = measured.errors.iter().map(|(_, count)| count).sum();
+    let slack = (4 + refused) * per_event;
+    assert!(measured.queries.abs_diff(events * per_event) <= slack, "{name}: {measured:?}");
+    for (sqlstate, _) in &measured.errors {
+        assert!(["23505", "40001", "40P01"].contains(&sqlstate.as_str()), "{name}: {sqlstate}");
+    }
+    if per_event == 1 {
+        assert!(measured.errors.is_empty(), "{name}: {measured:?}");
+        assert!(measured.latency.max_us > 0 && measured.latency.mean_us > 0.0, "{name}");
+    }
+    let returns_rows =
+        (microbenchmark.read_only() && !name.starts_with("scan")) || name.starts_with("read-write");
+    assert_eq!(measured.rows > 0, returns_rows, "{name}: {measured:?}");
+}
+
+/// Eight clients on ten rows get into each other's way all the time.
+fn refused_events_are_counted_and_rolled_back(postgres: &Postgres) {
+    let count = "SELECT count(*) FROM sbtest1 WHERE id <= 10";
+    let before = postgres.psql(count);
+    let few = Data { tables: 1, rows: 10, ..DATA };
+    let (code, events) = postgres.drive_on(few, Action::Run(run("write-only", 8, 0.5, true)));
+    let Some(Event::Measured(measured)) = events.last() else { panic!("{code} {events:?}") };
+    assert!(measured.errors.iter().any(|(_, count)| *count > 0), "{measured:?}");
+    let expected = ["23505", "40P01"];
+    assert!(measured.errors.iter().all(|(s, _)| expected.contains(&s.as_str())), "{measured:?}");
+    assert!(measured.events > 0, "{measured:?}");
+    // Whole events only: each puts back the row that it deletes.
+    let after: u64 = postgres.psql(count).parse().unwrap();
+    assert!(after >= before.parse().unwrap(), "{before} {after}");
+}
+
+fn one_hot_row_makes_no_error(postgres: &Postgres) {
+    let before: u64 = postgres.psql("SELECT count(*) FROM sbtest1 WHERE id = 1").parse().unwrap();
+    let measured = postgres.measure("update-one", 8, true);
+    assert!(measured.errors.is_empty(), "{measured:?}");
+    let after: u64 = postgres.psql("SELECT count(*) FROM sbtest1 WHERE id = 1").parse().unwrap();
+    assert_eq!(before, after);
+}
+
+/// A table that is locked makes every statement longer than the window.
+fn a_statement_longer_than_the_window_is_no_number(postgres: &Postgres) {
+    let mut psql = Command::new(Path::new(BIN).join("psql"))
+        .args(["-X", "-q", "-U", "postgres", "-h"])
+        .arg(postgres.directory.path())
+        .args(["-c", "BEGIN; LOCK TABLE sbtest1, sbtest2; SELECT pg_sleep(60)"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while postgres.psql(locked) != "2" {
+        assert!(Instant::now() < deadline, "the tables were not locked");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let begin = Instant::now();
+    let reason = postgres.failure(Action::Run(run("update-nonindex", 2, 0.3, false)));
+    assert!(reason.contains("no statement of `update-nonindex_range=100` ended"), "{reason}");
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    psql.kill().unwrap();
+    psql.wait().unwrap();
+    let running = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loadgen'";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while postgres.psql(running) != "0" {
+        assert!(Instant::now() < deadline, "a statement runs on in the server");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE \
+               '%pg_sleep(60)' AND pid <> pg_backend_pid()";
+    postgres.psql(end);
+}
+
+fn a_lost_server_is_a_failure(mut postgres: Postgres) {
+    std::thread::scope(|scope| {
+        let failing =
+            scope.spawn(|| postgres.failure(Action::Run(run("point-query", 2, 30.0, true))));
+        let busy = "SELECT count(*) > 1 FROM pg_stat_activity WHERE application_name = 'loadgen'";
+        while postgres.psql(busy) != "t" {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        postgres.interrupt();
+        let reason = failing.join().unwrap();
+        assert!(reason.contains("terminating connection"), "{reason}");
+    });
+    postgres.server.wait().unwrap();
+    let reason = postgres.failure(verify("scan"));
+    assert!(reason.contains("cannot connect to the server at"), "{reason}");
+}
+
+#[test]
+fn a_job_that_is_none_is_exit_code_2() {
+    for text in ["", "{", "[]", r#"{"version": 99}"#, r#"{"version": 1, "nonsense": true}"#] {
+        let output = loadgen(text);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(output.stdout.is_empty(), "{text}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("cannot understand the job"), "{message}");
+    }
+}

@@ -1,0 +1,287 @@
+//! What is to be run, with nothing left to be looked up, and which of it is there already. Pure.
+
+use std::time::Duration;
+
+use catalog::protocol::Data;
+use jiff::Timestamp;
+
+use super::placement::resolve;
+use super::schedule::{Block, Demand, Item, Past, schedule};
+use crate::hash::Digest;
+use crate::matrix::model::Placement;
+use crate::record::{Outcome, PlacementUsed, Record};
+use crate::server::{Install, Settings};
+
+/// What is measured: a build with a config.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// `build.config`.
+    pub name: String,
+    /// The hash of build id, resolved config and run-only settings.
+    pub id: Digest,
+    /// Name of the build.
+    pub build: String,
+    /// Id of the build.
+    pub build_id: Digest,
+    /// Axis and setting.
+    pub settings: Vec<(String, String)>,
+    /// Name of the config.
+    pub config: String,
+    /// Where the build is installed.
+    pub install: Install,
+    /// What the config gives the server.
+    pub server: Settings,
+    /// Arguments of `initdb`.
+    pub init: Vec<String>,
+    /// The digest of the source: builds of one source share loaded data.
+    pub source: Digest,
+    /// The build's options of `configure`, of which some change the data's files.
+    pub configure: Vec<String>,
+}
+
+/// One measurement of every visit.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// The microbenchmark.
+    pub microbenchmark: String,
+    /// Its group.
+    pub group: String,
+    /// Whether it changes the data.
+    pub writes: bool,
+    /// Clients.
+    pub threads: u32,
+    /// Length of the window, in seconds.
+    pub seconds: f64,
+    /// The hash of everything in the workload that determines this run's number.
+    pub workload_id: Digest,
+}
+
+/// An experiment's runs, with nothing left to be looked up.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The experiment.
+    pub experiment: String,
+    /// The targets, the base first.
+    pub targets: Vec<Target>,
+    /// The name of the workload.
+    pub workload: String,
+    /// The data; its seed is also that of the keys.
+    pub data: Data,
+    /// Seconds before each window.
+    pub warmup_seconds: f64,
+    /// Whether statements are prepared.
+    pub prepared: bool,
+    /// The measurements in run order.
+    pub items: Vec<Measure>,
+    /// Which cores server and client run on.
+    pub placement: Placement,
+    /// Pairs per target and item.
+    pub repeats: u32,
+    /// Seed of the orders.
+    pub seed: u64,
+    /// The host's id.
+    pub host: String,
+    /// The kernel's boot id.
+    pub boot: String,
+    /// The cores that may be used, by physical core.
+    pub cores: Vec<Vec<usize>>,
+}
+
+impl Plan {
+    /// The blocks still to be run, given every record of the experiment. A record counts if it was
+    /// made on this host, with this placement, by what its target and item are now. Pure.
+    ///
+    /// # Errors
+    /// When the placement is not possible here.
+    pub fn blocks(&self, records: &[Record], now: Timestamp) -> anyhow::Result<Vec<Block>> {
+        let demand = Demand {
+            targets: self.targets.iter().map(|target| target.name.clone()).collect(),
+            items: self
+                .items
+                .iter()
+                .map(|item| Item {
+                    microbenchmark: item.microbenchmark.clone(),
+                    threads: item.threads,
+                    writes: item.writes,
+                })
+                .collect(),
+            repeats: self.repeats,
+            seed: self.seed,
+            host: self.host.clone(),
+            boot: self.boot.clone(),
+            now,
+        };
+        let here: Vec<&Record> = records
+            .iter()
+            .filter(|record| record.experiment == self.experiment && record.host == self.host)
+            .collect();
+        let placements = self
+            .items
+            .iter()
+            .map(|item| resolve(self.placement, item.threads, &self.cores))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let past: Vec<Past> =
+            here.iter().filter_map(|record| self.past(record, &placements)).collect();
+        Ok(schedule(&demand, &past, here.iter().map(|record| record.block).max()))
+    }
+
+    fn past(&self, record: &Record, placements: &[PlacementUsed]) -> Option<Past> {
+        let target = self
+            .targets
+            .iter()
+            .position(|target| target.name == record.target && target.id == record.target_id)?;
+        let item = self.items.iter().zip(placements).position(|(item, placement)| {
+            item.microbenchmark == record.microbenchmark
+                && item.threads == record.threads
+                && item.workload_id == record.workload_id
+                && *placement == record.placement
+        })?;
+        let started: Timestamp = record.started.parse().ok()?;
+        let (ok, seconds) = match &record.outcome {
+            Outcome::Ok(sample) => (true, sample.warmup_seconds + sample.seconds),
+            Outcome::Failed { .. } => (false, 0.0),
+        };
+        let finished = started.checked_add(Duration::try_from_secs_f64(seconds).ok()?).ok()?;
+        let (block, place, boot) = (record.block, record.place, record.boot.clone());
+        Some(Past { block, place, target, item, boot, finished, ok })
+    }
+
+    /// Seconds that these blocks measure, without what comes between.
+    pub fn seconds(&self, blocks: &[Block]) -> f64 {
+        blocks
+            .iter()
+            .flat_map(|block| &block.visits)
+            .flat_map(|visit| &visit.items)
+            .map(|item| self.warmup_seconds + self.items[*item].seconds)
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::protocol::{ClientUsage, Latency};
+
+    use super::*;
+    use crate::matrix::model::Engine;
+    use crate::record::{SCHEMA, Sample, ServerUsage};
+
+    fn plan() -> Plan {
+        let target = |name: &str| Target {
+            name: format!("build.{name}"),
+            id: Digest::of(name.as_bytes()),
+            build: "build".to_owned(),
+            build_id: Digest::of(b"build"),
+            settings: Vec::new(),
+            config: name.to_owned(),
+            install: Install { engine: Engine::Postgres, prefix: "/opt/pg".into() },
+            server: Settings::default(),
+            init: Vec::new(),
+            source: Digest::of(b"source"),
+            configure: Vec::new(),
+        };
+        Plan {
+            experiment: "e".to_owned(),
+            targets: vec![target("base"), target("other")],
+            workload: "w".to_owned(),
+            data: Data { tables: 1, rows: 10, seed: 1 },
+            warmup_seconds: 1.0,
+            prepared: true,
+            items: vec![Measure {
+                microbenchmark: "scan".to_owned(),
+                group: "range-1".to_owned(),
+                writes: false,
+                threads: 1,
+                seconds: 2.0,
+                workload_id: Digest::of(b"w"),
+            }],
+            placement: Placement::Together,
+            repeats: 1,
+            seed: 1,
+            host: "h".to_owned(),
+            boot: "b".to_owned(),
+            cores: vec![vec![0], vec![1]],
+        }
+    }
+
+    fn record(plan: &Plan, target: usize) -> Record {
+        let (target, item) = (&plan.targets[target], &plan.items[0]);
+        Record {
+            schema: SCHEMA,
+            tool: "0".to_owned(),
+            experiment: plan.experiment.clone(),
+            block: 1,
+            place: 0,
+            order_seed: 0,
+            invocation: String::new(),
+            target: target.name.clone(),
+            target_id: target.id,
+            build: target.build.clone(),
+            build_id: target.build_id,
+            settings: Vec::new(),
+            config: target.config.clone(),
+            workload: plan.workload.clone(),
+            workload_id: item.workload_id,
+            microbenchmark: item.microbenchmark.clone(),
+            group: item.group.clone(),
+            threads: item.threads,
+            host: plan.host.clone(),
+            boot: plan.boot.clone(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            placement: resolve(plan.placement, item.threads, &plan.cores).expect("possible"),
+            outcome: Outcome::Ok(Box::new(Sample {
+                seconds: 2.0,
+                warmup_seconds: 1.0,
+                queries: 1,
+                events: 1,
+                errors: Vec::new(),
+                queries_per_second: Vec::new(),
+                latency: Latency::default(),
+                server: ServerUsage::default(),
+                client: ClientUsage::default(),
+            })),
+        }
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn records_count_while_they_describe_what_is_wanted() {
+        let plan = plan();
+        let done = [record(&plan, 0), record(&plan, 1)];
+        let later = at("2026-01-02T00:00:00Z");
+        assert_eq!(plan.blocks(&done, later).expect("a schedule"), []);
+        type Change = (&'static str, fn(&mut Record));
+        let changes: [Change; 6] = [
+            ("another target", |r| r.target_id = Digest::of(b"x")),
+            ("another workload", |r| r.workload_id = Digest::of(b"x")),
+            ("other cores", |r| r.placement.server_cpus = vec![0]),
+            ("other clients", |r| r.threads = 2),
+            // The numbers of blocks are those of this experiment on this host.
+            ("another host", |r| r.host = "x".to_owned()),
+            ("another experiment", |r| r.experiment = "x".to_owned()),
+        ];
+        for (what, change) in changes {
+            let mut records = done.clone();
+            change(&mut records[1]);
+            let blocks = plan.blocks(&records, later).expect("a schedule");
+            let numbers: Vec<_> = blocks.iter().map(|block| block.number).collect();
+            assert_eq!(numbers, [2], "{what}");
+            assert_eq!(blocks[0].visits.len(), 2, "{what}");
+        }
+        assert_eq!(plan.blocks(&[], later).expect("a schedule")[0].number, 1);
+    }
+
+    #[test]
+    fn the_rest_of_a_block_is_counted_from_the_end_of_its_last_run() {
+        let plan = plan();
+        let base = [record(&plan, 0)];
+        // The run began at midnight and took 3 s.
+        for (now, resumed) in [("2026-01-01T00:15:02Z", true), ("2026-01-01T00:15:03Z", false)] {
+            let blocks = plan.blocks(&base, at(now)).expect("a schedule");
+            assert_eq!(blocks[0].resumed, resumed, "{now}");
+            assert!((plan.seconds(&blocks) - if resumed { 3.0 } else { 6.0 }).abs() < 1e-9);
+        }
+    }
+}

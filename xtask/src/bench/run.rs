@@ -1,0 +1,306 @@
+//! The making of runs: block after block, target after target, item after item; each run becomes a
+//! record at once, a failed one too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use fs_err as fs;
+use jiff::Timestamp;
+
+use super::driver::Driver;
+use super::plan::{Plan, Target};
+use super::schedule::{Block, Visit};
+use super::snapshot::{self, Contents};
+use crate::env::Env;
+use crate::interrupt;
+use crate::progress::Task;
+use crate::record::Record;
+use crate::server::access::Access;
+use crate::server::{START_TIMEOUT, Server};
+
+mod visit;
+
+/// How many runs were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Measured.
+    pub ok: usize,
+    /// Failed, each with a record.
+    pub failed: usize,
+}
+
+/// Makes the runs of `blocks` and hands each record to `sink` as soon as it is there. The caller
+/// holds the lock of the host.
+///
+/// # Errors
+/// When the user asks to stop, the base cannot be run, or `sink` fails. Failed runs are no errors
+/// but records.
+pub fn run(
+    env: &Env,
+    tool: &Path,
+    driver: &Driver,
+    plan: &Plan,
+    blocks: &[Block],
+    sink: &mut dyn FnMut(Record) -> anyhow::Result<()>,
+) -> anyhow::Result<Summary> {
+    if blocks.is_empty() {
+        return Ok(Summary::default());
+    }
+    let run_folder = env.work.join("run");
+    // Left over from a call that was killed: nobody else can be here.
+    snapshot::remove(&run_folder)?;
+    fs::create_dir_all(&run_folder)?;
+    let engine = plan.targets.first().context("an experiment without targets")?.install.engine;
+    let access = Access::new(tool, engine)?;
+    if !access.canonical() {
+        env.reporter.warn(
+            "this kernel allows no mount namespaces here, so builds run under paths of different \
+             length, which can shift results by a little",
+        );
+    }
+    let total = (plan.seconds(blocks) * 1000.0) as u64;
+    let mut runner = Runner {
+        env,
+        driver,
+        plan,
+        access,
+        sink,
+        summary: Summary::default(),
+        given_up: BTreeSet::new(),
+        snapshots: BTreeMap::new(),
+        task: env.reporter.task("benchmark", Some(total)),
+        done_ms: 0,
+        last_block: blocks.last().map_or(0, |block| block.number),
+    };
+    let result = blocks.iter().try_for_each(|block| runner.block(block));
+    snapshot::remove(&run_folder)?;
+    result?;
+    let Summary { ok, failed } = runner.summary;
+    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    runner.task.finish(format!("{ok} runs{failures}"));
+    Ok(runner.summary)
+}
+
+struct Runner<'a> {
+    env: &'a Env,
+    driver: &'a Driver,
+    plan: &'a Plan,
+    access: Access,
+    sink: &'a mut dyn FnMut(Record) -> anyhow::Result<()>,
+    summary: Summary,
+    /// Targets of which nothing could be run: not tried again in this call.
+    given_up: BTreeSet<usize>,
+    /// Loaded data by target.
+    snapshots: BTreeMap<usize, PathBuf>,
+    task: Task,
+    done_ms: u64,
+    last_block: u32,
+}
+
+/// One visit while it runs.
+struct Visiting<'a> {
+    block: &'a Block,
+    visit: &'a Visit,
+    target: &'a Target,
+    invocation: String,
+    folder: PathBuf,
+    logs: PathBuf,
+    starts: u32,
+}
+
+impl<'a> Runner<'a> {
+    fn block(&mut self, block: &Block) -> anyhow::Result<()> {
+        // Before the first visit: loading between two visits would set them apart in time.
+        for visit in &block.visits {
+            if !self.given_up.contains(&visit.target) {
+                self.prepare(block, visit)?;
+            }
+        }
+        for visit in &block.visits {
+            if self.given_up.contains(&visit.target) {
+                continue;
+            }
+            interrupt::check()?;
+            let ok = self.summary.ok;
+            self.visit(block, visit)?;
+            if self.summary.ok == ok {
+                self.give_up(visit.target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, target: usize) -> anyhow::Result<()> {
+        let name = &self.plan.targets[target].name;
+        if target == 0 {
+            bail!("nothing could be measured with the base `{name}`, so nothing can be compared");
+        }
+        self.env.reporter.warn(format!("`{name}` is left out of the other blocks of this call"));
+        self.given_up.insert(target);
+        Ok(())
+    }
+
+    /// Has the target's data loaded; a target without data fails.
+    fn prepare(&mut self, block: &Block, visit: &Visit) -> anyhow::Result<()> {
+        let target = &self.plan.targets[visit.target];
+        if self.snapshots.contains_key(&visit.target) {
+            return Ok(());
+        }
+        let contents = Contents::new(
+            target.install.engine,
+            target.source,
+            &target.configure,
+            &target.init,
+            &self.plan.data,
+            self.driver,
+        );
+        match snapshot::ensure(self.env, &self.access, &target.install, &contents, self.driver) {
+            Ok(data) => {
+                self.snapshots.insert(visit.target, data);
+                Ok(())
+            }
+            Err(error) => {
+                interrupt::check()?;
+                let visiting = self.visiting(block, visit)?;
+                self.fail_all(&visiting, &visit.items, &format!("{error:#}"), None)?;
+                self.give_up(visit.target)
+            }
+        }
+    }
+
+    fn visiting<'b>(&self, block: &'b Block, visit: &'b Visit) -> anyhow::Result<Visiting<'b>>
+    where
+        'a: 'b,
+    {
+        let target = &self.plan.targets[visit.target];
+        let invocation = format!(
+            "{}-b{}-p{}",
+            Timestamp::now().strftime("%Y%m%dT%H%M%SZ"),
+            block.number,
+            visit.place
+        );
+        let folder = self.env.work.join("run").join(&invocation);
+        let logs = self.env.logs().join("bench").join(&self.plan.experiment).join(&invocation);
+        fs::create_dir_all(&logs)?;
+        Ok(Visiting { block, visit, target, invocation, folder, logs, starts: 0 })
+    }
+
+    fn visit(&mut self, block: &Block, visit: &Visit) -> anyhow::Result<()> {
+        let mut visiting = self.visiting(block, visit)?;
+        let result = self.invocation(&mut visiting);
+        snapshot::remove(&visiting.folder)?;
+        result
+    }
+
+    /// Restores the data, starts the server, measures each item, stops the server.
+    fn invocation(&mut self, visiting: &mut Visiting<'_>) -> anyhow::Result<()> {
+        let items = &visiting.visit.items;
+        let mut server = match self.start(visiting) {
+            Ok(server) => server,
+            Err(error) => {
+                interrupt::check()?;
+                let log = visiting.server_log();
+                return self.fail_all(visiting, items, &format!("{error:#}"), Some(&log));
+            }
+        };
+        for (index, item) in items.iter().enumerate() {
+            let begin = Timestamp::now();
+            let error = match self.measure(visiting, &mut server, *item) {
+                Ok(sample) => {
+                    self.ok(visiting, *item, begin, sample)?;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            interrupt::check()?;
+            // The server's death explains more than the lost connection of the driver.
+            let dead = server.check().err();
+            let reason = dead.as_ref().unwrap_or(&error);
+            let log =
+                if dead.is_some() { visiting.server_log() } else { visiting.log(self, *item) };
+            self.fail(visiting, *item, begin, &format!("{reason:#}"), Some(&log))?;
+            let rest = &items[index + 1..];
+            match self.recover(visiting, server, dead.is_some()) {
+                Ok(again) => server = again,
+                Err(error) => {
+                    interrupt::check()?;
+                    let reason = format!("the server was lost earlier in this visit: {error:#}");
+                    return self.fail_all(visiting, rest, &reason, Some(&visiting.server_log()));
+                }
+            }
+        }
+        let begin = Instant::now();
+        server.abandon();
+        self.env.reporter.account("stop servers", begin.elapsed());
+        Ok(())
+    }
+
+    /// Restores the data and starts the server.
+    fn start(&self, visiting: &mut Visiting<'_>) -> anyhow::Result<Server> {
+        let from = self
+            .snapshots
+            .get(&visiting.visit.target)
+            .context("the target's data were not prepared")?;
+        let begin = Instant::now();
+        fs::create_dir_all(&visiting.folder)?;
+        snapshot::restore(from, &visiting.data(), &self.access)
+            .context("cannot restore the data")?;
+        self.env.reporter.account("restore data", begin.elapsed());
+        self.start_on_data(visiting)
+    }
+
+    fn start_on_data(&self, visiting: &mut Visiting<'_>) -> anyhow::Result<Server> {
+        let begin = Instant::now();
+        visiting.starts += 1;
+        let first = self.placement(visiting.visit.items.first().copied().unwrap_or_default())?;
+        let Target { install, server, .. } = visiting.target;
+        let (data, log) = (visiting.data(), visiting.server_log());
+        let server = Server::start(&self.access, install, server, &data, &first.server_cpus, &log)?;
+        self.env.reporter.account("start servers", begin.elapsed());
+        Ok(server)
+    }
+
+    /// After a failed run: waits until the server answers again, or starts it once more on the same
+    /// data, which it recovers from its log.
+    fn recover(
+        &self,
+        visiting: &mut Visiting<'_>,
+        mut server: Server,
+        dead: bool,
+    ) -> anyhow::Result<Server> {
+        if !dead {
+            server.wait_ready(START_TIMEOUT)?;
+            return Ok(server);
+        }
+        if visiting.starts > 1 {
+            bail!("it had been started again already");
+        }
+        drop(server);
+        self.start_on_data(visiting)
+    }
+}
+
+impl Visiting<'_> {
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn server_log(&self) -> PathBuf {
+        self.logs.join(format!("server{}.log", self.starts))
+    }
+
+    fn log(&self, runner: &Runner<'_>, item: usize) -> PathBuf {
+        let item = &runner.plan.items[item];
+        self.logs.join(format!("{}-{}.log", item.microbenchmark, item.threads))
+    }
+
+    /// One server start: what its records have in common.
+    fn invocation(&self) -> String {
+        match self.starts {
+            0 | 1 => self.invocation.clone(),
+            again => format!("{}-s{again}", self.invocation),
+        }
+    }
+}

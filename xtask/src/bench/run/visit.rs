@@ -1,0 +1,242 @@
+//! One run and its record.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use catalog::protocol::{Action, Event, Job, Run, VERSION};
+use jiff::Timestamp;
+
+use super::{Runner, Visiting};
+use crate::bench::placement::resolve;
+use crate::bench::procstat::Tracker;
+use crate::bench::schedule::Random;
+use crate::record::{Outcome, PlacementUsed, Record, SCHEMA, Sample};
+use crate::server::Server;
+
+/// What a run may take besides its warm-up and window: connecting, and an event that was begun
+/// before the end (a scan of a large table).
+const SLACK: Duration = Duration::from_secs(120);
+
+impl Runner<'_> {
+    pub(super) fn placement(&self, item: usize) -> anyhow::Result<PlacementUsed> {
+        resolve(self.plan.placement, self.plan.items[item].threads, &self.plan.cores)
+    }
+
+    /// Measures one item.
+    pub(super) fn measure(
+        &mut self,
+        visiting: &Visiting<'_>,
+        server: &mut Server,
+        item: usize,
+    ) -> anyhow::Result<Sample> {
+        let placement = self.placement(item)?;
+        let all = self.plan.cores.concat();
+        let cpus = if placement.server_cpus.is_empty() { &all } else { &placement.server_cpus };
+        server.pin(cpus)?;
+        let measure = &self.plan.items[item];
+        let name = title(&measure.microbenchmark, measure.threads);
+        let head = format!("block {}/{}", visiting.block.number, self.last_block);
+        self.task.message(format!("{head} {} {name}", visiting.target.name));
+        let limit = Duration::try_from_secs_f64(2.0 * (self.plan.warmup_seconds + measure.seconds))
+            .context("the workload's seconds are no duration")?
+            + SLACK;
+        let mut tracker = Tracker::new(server.id())?;
+        let (mut before, mut after) = (None, None);
+        let job = self.job(visiting, server, item);
+        let log = visiting.log(self, item);
+        let ended = self.driver.run(&job, &placement.client_cpus, limit, &log, |event| {
+            match event {
+                Event::WindowBegin => before = Some(tracker.read()?),
+                Event::WindowEnd => after = Some(tracker.read()?),
+                Event::Second { second, queries } => {
+                    tracker.observe()?;
+                    let seconds = self.plan.warmup_seconds + f64::from(*second);
+                    self.task.position(self.done_ms + (seconds * 1000.0) as u64);
+                    self.task.message(format!(
+                        "{head} {} {name} {} qps",
+                        visiting.target.name,
+                        thousands(*queries as f64)
+                    ));
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let Event::Measured(measured) = ended else {
+            bail!("the load driver ended a run with {ended:?}");
+        };
+        let (Some(before), Some(after)) = (before, after) else {
+            bail!("the load driver did not tell when its window began and ended");
+        };
+        if !(measured.seconds > 0.0 && measured.seconds.is_finite()) {
+            bail!("the load driver measured for {} seconds", measured.seconds);
+        }
+        if measured.queries == 0 {
+            bail!("no statement ended within the window of {:.1} s", measured.seconds);
+        }
+        Ok(Sample {
+            seconds: measured.seconds,
+            warmup_seconds: self.plan.warmup_seconds,
+            queries: measured.queries,
+            events: measured.events,
+            errors: measured.errors,
+            queries_per_second: measured.queries_per_second,
+            latency: measured.latency,
+            server: after.since(&before),
+            client: measured.client,
+        })
+    }
+
+    fn job(&self, visiting: &Visiting<'_>, server: &Server, item: usize) -> Job {
+        let measure = &self.plan.items[item];
+        // The same keys on every target of a block, other keys in the next block.
+        let seed = self.plan.data.seed ^ u64::from(visiting.block.number) << 32;
+        Job {
+            version: VERSION,
+            server: server.endpoint(),
+            data: self.plan.data.clone(),
+            action: Action::Run(Run {
+                microbenchmark: measure.microbenchmark.clone(),
+                threads: measure.threads,
+                warmup_seconds: self.plan.warmup_seconds,
+                seconds: measure.seconds,
+                prepared: self.plan.prepared,
+                seed: Random::new(seed).next_u64() >> 11,
+            }),
+        }
+    }
+
+    pub(super) fn ok(
+        &mut self,
+        visiting: &Visiting<'_>,
+        item: usize,
+        begin: Timestamp,
+        sample: Sample,
+    ) -> anyhow::Result<()> {
+        let qps = thousands(sample.qps());
+        self.summary.ok += 1;
+        self.told(visiting, item, Ok(format!("{qps} qps")));
+        let measured = Duration::try_from_secs_f64(sample.warmup_seconds + sample.seconds);
+        self.env.reporter.account("measure", measured.unwrap_or_default());
+        self.record(visiting, item, begin, Outcome::Ok(Box::new(sample)))
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        visiting: &Visiting<'_>,
+        item: usize,
+        begin: Timestamp,
+        reason: &str,
+        log: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        self.summary.failed += 1;
+        self.told(visiting, item, Err(reason));
+        let log = log.filter(|log| log.exists()).map(|log| {
+            log.strip_prefix(&self.env.work).unwrap_or(log).to_string_lossy().into_owned()
+        });
+        self.record(visiting, item, begin, Outcome::Failed { reason: reason.to_owned(), log })
+    }
+
+    pub(super) fn fail_all(
+        &mut self,
+        visiting: &Visiting<'_>,
+        items: &[usize],
+        reason: &str,
+        log: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        items.iter().try_for_each(|item| self.fail(visiting, *item, Timestamp::now(), reason, log))
+    }
+
+    /// One line per finished run, and the bar; a failure is told also when quiet.
+    fn told(&mut self, visiting: &Visiting<'_>, item: usize, how: Result<String, &str>) {
+        let measure = &self.plan.items[item];
+        self.done_ms += ((self.plan.warmup_seconds + measure.seconds) * 1000.0) as u64;
+        self.task.position(self.done_ms);
+        let head = format!(
+            "block {}/{} {} {}",
+            visiting.block.number,
+            self.last_block,
+            visiting.target.name,
+            title(&measure.microbenchmark, measure.threads),
+        );
+        match how {
+            Ok(rate) => self.env.reporter.line(format!("{head} {rate}")),
+            Err(reason) => self.env.reporter.warn(format!("{head} failed: {reason}")),
+        }
+    }
+
+    fn record(
+        &mut self,
+        visiting: &Visiting<'_>,
+        item: usize,
+        begin: Timestamp,
+        outcome: Outcome,
+    ) -> anyhow::Result<()> {
+        let placement = self.placement(item)?;
+        let (plan, target) = (self.plan, visiting.target);
+        let measure = &plan.items[item];
+        (self.sink)(Record {
+            schema: SCHEMA,
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            experiment: plan.experiment.clone(),
+            block: visiting.block.number,
+            place: visiting.visit.place,
+            order_seed: visiting.block.seed,
+            invocation: visiting.invocation(),
+            target: target.name.clone(),
+            target_id: target.id,
+            build: target.build.clone(),
+            build_id: target.build_id,
+            settings: target.settings.clone(),
+            config: target.config.clone(),
+            workload: plan.workload.clone(),
+            workload_id: measure.workload_id,
+            microbenchmark: measure.microbenchmark.clone(),
+            group: measure.group.clone(),
+            threads: measure.threads,
+            host: plan.host.clone(),
+            boot: plan.boot.clone(),
+            started: begin.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            placement,
+            outcome,
+        })
+        .context("cannot store a record")
+    }
+}
+
+fn title(microbenchmark: &str, threads: u32) -> String {
+    match threads {
+        1 => microbenchmark.to_owned(),
+        threads => format!("{microbenchmark} x{threads}"),
+    }
+}
+
+/// A rate for people: `23,100`, `9.52`.
+fn thousands(value: f64) -> String {
+    if value < 100.0 {
+        return format!("{value:.3}").chars().take(4).collect();
+    }
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_read_well() {
+        let texts = [23_100.4, 1_234_567.0, 999.6, 100.0, 9.5234, 0.25].map(thousands);
+        assert_eq!(texts, ["23,100", "1,234,567", "1,000", "100", "9.52", "0.25"]);
+        assert_eq!(title("scan", 1), "scan");
+        assert_eq!(title("scan", 16), "scan x16");
+    }
+}

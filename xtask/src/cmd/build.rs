@@ -1,0 +1,166 @@
+//! `build`: makes what is missing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::bench::lock::{HostLock, Kind};
+use crate::build::run;
+use crate::build::spec::Spec;
+use crate::build::store::{self, Store};
+use crate::cli::Common;
+use crate::cmd::load::Loaded;
+use crate::cmd::select::Selection;
+use crate::env::Env;
+use crate::exit::Code;
+use crate::interrupt;
+use crate::matrix::expand::Expansion;
+use crate::source::{self, Tree};
+
+/// How long a build waits for a benchmark on the same host.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+
+/// What came of the builds of an experiment.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Names of the builds that were made now.
+    pub made: Vec<String>,
+    /// Builds that were there already, installed servers among them.
+    pub present: usize,
+    /// Names of the builds that failed, with the reason.
+    pub failed: BTreeMap<String, String>,
+    /// Names of the builds that cannot be had here, with the reason.
+    pub unavailable: BTreeMap<String, String>,
+}
+
+impl Outcome {
+    /// The exit code: a cell that cannot be had is no failure, unless none can.
+    pub fn code(&self) -> Code {
+        if !self.failed.is_empty() {
+            Code::CellFailed
+        } else if self.made.is_empty() && self.present == 0 && !self.unavailable.is_empty() {
+            Code::Environment
+        } else {
+            Code::Done
+        }
+    }
+}
+
+/// Runs the task.
+///
+/// # Errors
+/// As [`crate::cmd::run`].
+pub fn run(env: &Env, common: &Common, experiment: Option<&str>) -> anyhow::Result<Code> {
+    let loaded = Loaded::read(env)?;
+    let experiment = loaded.experiment(experiment)?;
+    let expansion = loaded.expand(experiment, &common.set)?;
+    let selection = loaded.select(common, &expansion)?;
+    let outcome = make_missing(env, &expansion, &selection)?;
+    report(env, &outcome);
+    Ok(outcome.code())
+}
+
+/// Makes the selected builds that are not there.
+///
+/// # Errors
+/// What stops all of them; a failed build is in the outcome.
+pub fn make_missing(
+    env: &Env,
+    expansion: &Expansion<'_>,
+    selection: &Selection,
+) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut missing: Vec<Spec> = Vec::new();
+    let store = Store::read(env);
+    for build in 0..expansion.builds() {
+        let name = expansion.name(build);
+        if !selection.build(&name) {
+            continue;
+        }
+        match expansion.spec(build) {
+            Err(reason) => {
+                outcome.unavailable.insert(name, reason);
+            }
+            Ok(_) if expansion.is_installed(build) => outcome.present += 1,
+            Ok(spec) => match store.folder(spec.id) {
+                Some(folder) => {
+                    store::publish_manifest(env, folder, &folder_name(folder), spec.id)?;
+                    outcome.present += 1;
+                }
+                // Two names of one build: the id says that nothing differs.
+                None if missing.iter().any(|other| other.id == spec.id) => outcome.present += 1,
+                None => missing.push(spec),
+            },
+        }
+    }
+    if missing.is_empty() {
+        return Ok(outcome);
+    }
+    let _lock = HostLock::take(&env.work, Kind::Shared, PATIENCE, &env.reporter)?;
+    let mut ready = Vec::new();
+    for (spec, tree) in with_trees(env, missing)? {
+        match tree {
+            Ok(tree) => ready.push((spec, tree)),
+            Err(reason) => {
+                outcome.failed.insert(spec.name, reason);
+            }
+        }
+    }
+    for ended in run::run(env, &ready)? {
+        let name = ready[ended.index].0.name.clone();
+        match ended.result {
+            Ok(_) => outcome.made.push(name),
+            Err(error) => {
+                env.reporter.warn(format!("{error:#}"));
+                outcome.failed.insert(name, format!("{error:#}"));
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// The name under which a build was made: its folder's without the id.
+fn folder_name(folder: &Path) -> String {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.rsplit_once('-').map_or(name, |(name, _)| name).to_owned()
+}
+
+/// Provides the source of each spec, once per source; a source that cannot be had fails its builds.
+fn with_trees(env: &Env, specs: Vec<Spec>) -> anyhow::Result<Vec<(Spec, Result<Tree, String>)>> {
+    let mut trees: BTreeMap<String, Result<Tree, String>> = BTreeMap::new();
+    let mut pairs = Vec::new();
+    for spec in specs {
+        interrupt::check()?;
+        let tree = match trees.get(&spec.source.name) {
+            Some(tree) => tree.clone(),
+            None => {
+                let begin = std::time::Instant::now();
+                let tree = source::ensure(env, &spec.source).map_err(|error| {
+                    env.reporter.warn(format!("{error:#}"));
+                    format!("{error:#}")
+                });
+                env.reporter.account(format!("source {}", spec.source.name), begin.elapsed());
+                trees.insert(spec.source.name.clone(), tree.clone());
+                tree
+            }
+        };
+        pairs.push((spec, tree));
+    }
+    Ok(pairs)
+}
+
+/// Tells what came of the builds.
+pub fn report(env: &Env, outcome: &Outcome) {
+    for (name, reason) in &outcome.unavailable {
+        env.reporter.line(format!("{name}: unavailable: {reason}"));
+    }
+    for (name, reason) in &outcome.failed {
+        env.reporter.line(format!("{name}: failed: {}", reason.lines().next().unwrap_or_default()));
+    }
+    env.reporter.line(format!(
+        "builds: {} made, {} there already, {} failed, {} unavailable",
+        outcome.made.len(),
+        outcome.present,
+        outcome.failed.len(),
+        outcome.unavailable.len()
+    ));
+}

@@ -1,0 +1,433 @@
+//! Records into a [`Comparison`]: relative QPS of every target to the base, with what may be
+//! claimed of it. Pure; formats and views come after ([`crate::report`]).
+//!
+//! A pair is a run of the base and a run of a target that were both measured and agree in
+//! experiment, host, boot, block, placement, workload id, threads and microbenchmark. Only pairs
+//! enter a ratio. The serialised form of [`Comparison`] is the tool's JSON format.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Code, coded};
+use crate::hash::Digest;
+use crate::record::Record;
+use crate::stats::summary::Spread;
+use crate::stats::{Estimate, Rule, Verdict, rank, verdict};
+
+mod collect;
+mod host;
+mod warnings;
+
+pub use warnings::{Warning, WarningKind};
+
+/// The version of the JSON format.
+pub const SCHEMA: u32 = 1;
+/// The level of the intervals that are shown.
+pub const LEVEL: f64 = 0.95;
+
+/// What the caller knows beside the records.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What matters and how sure to be.
+    pub rule: Rule,
+    /// The targets of the experiment as it stands now. Records of other targets, and of the same
+    /// target made from something else, are left out and counted. `None`: every target, each with
+    /// the id of its latest record.
+    pub current: Option<BTreeMap<String, Digest>>,
+    /// Microbenchmarks in run order; others follow in the order of the records.
+    pub order: Vec<String>,
+}
+
+/// What a set of records says about targets relative to a base.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Comparison {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The experiment.
+    pub experiment: String,
+    /// The base target.
+    pub base: String,
+    /// What the verdicts mean by "matters" and "shown".
+    pub rule: Rule,
+    /// The level of the intervals.
+    pub level: f64,
+    /// One comparison per host: times of different machines are never mixed.
+    pub hosts: Vec<HostComparison>,
+    /// Records that were not used, and why.
+    pub left_out: LeftOut,
+}
+
+/// Records that were not used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LeftOut {
+    /// Of a target that is made from something else now, or is no longer in the experiment.
+    pub other_target: u64,
+    /// Of a workload that has been changed since.
+    pub other_workload: u64,
+    /// Measured again in the same block; the latest measured run counts.
+    pub repeated: u64,
+    /// The base's run of the block was under another boot or placement.
+    pub other_boot: u64,
+}
+
+/// The comparison on one host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostComparison {
+    /// The host.
+    pub host: String,
+    /// Blocks with a record that was used.
+    pub blocks: u32,
+    /// The targets beside the base: the columns.
+    pub targets: Vec<String>,
+    /// One row per microbenchmark and number of clients, by group, in run order.
+    pub rows: Vec<Row>,
+    /// One row per group and number of clients.
+    pub groups: Vec<GroupRow>,
+    /// How the base itself changed over time; `None` with fewer than three blocks.
+    pub drift: Option<Drift>,
+    /// What the reader must know before believing the numbers.
+    pub warnings: Vec<Warning>,
+}
+
+/// One microbenchmark with one number of clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Row {
+    /// The microbenchmark.
+    pub microbenchmark: String,
+    /// Its group.
+    pub group: String,
+    /// Clients.
+    pub threads: u32,
+    /// Plain means of the base; `None` when it was never measured.
+    pub base: Option<Metrics>,
+    /// Runs of the base that failed.
+    pub base_failures: Vec<Failure>,
+    /// One cell per target, in the order of [`HostComparison::targets`].
+    pub cells: Vec<Cell>,
+}
+
+/// One target in one row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Cell {
+    /// The target.
+    pub target: String,
+    /// What can be said.
+    pub result: CellResult,
+    /// Plain means of the target; `None` when it was never measured.
+    pub metrics: Option<Metrics>,
+    /// Runs that failed; the other blocks' pairs still count.
+    pub failures: Vec<Failure>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Failure {
+    /// The block.
+    pub block: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// What can be said of a target against the base.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum CellResult {
+    /// Two pairs or more.
+    Judged(Judged),
+    /// One pair: a ratio without an interval and never with a verdict.
+    Single {
+        /// QPS of the target / QPS of the base.
+        ratio: f64,
+    },
+    /// No pair, because runs failed.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// Both were measured, but never in the same block, boot and placement.
+    NoPair,
+    /// There is no record.
+    NotMeasured,
+}
+
+impl CellResult {
+    /// The relative QPS, where there is one.
+    pub fn ratio(&self) -> Option<f64> {
+        match self {
+            Self::Judged(judged) => Some(judged.ratio),
+            Self::Single { ratio } => Some(*ratio),
+            Self::Failed { .. } | Self::NoPair | Self::NotMeasured => None,
+        }
+    }
+
+    /// The judgement, where there is one.
+    pub fn judged(&self) -> Option<&Judged> {
+        match self {
+            Self::Judged(judged) => Some(judged),
+            _ => None,
+        }
+    }
+
+    /// What paired differences of ln(QPS) say, with the estimate made from them (and others).
+    fn of(differences: &[f64], estimate: Option<Estimate>) -> Option<Self> {
+        match (estimate, differences) {
+            (Some(estimate), _) => Some(Self::Judged(Judged::new(estimate, differences))),
+            (None, [one]) => Some(Self::Single { ratio: one.exp() }),
+            _ => None,
+        }
+    }
+}
+
+/// A relative QPS with its uncertainty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Judged {
+    /// QPS of the target / QPS of the base: the geometric mean of the pairs' ratios.
+    pub ratio: f64,
+    /// Lower end of the interval at [`LEVEL`].
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The p-value of "no difference".
+    pub p: f64,
+    /// The same, adjusted for everything that is shown together.
+    pub adjusted_p: f64,
+    /// The verdict by the adjusted p-value.
+    pub verdict: Verdict,
+    /// The interval by ranks and the t interval disagree on whether there is a difference
+    /// (looked at from six pairs on).
+    pub outliers: bool,
+    /// The estimate on the scale of logarithms.
+    pub estimate: Estimate,
+}
+
+impl Judged {
+    fn new(estimate: Estimate, differences: &[f64]) -> Self {
+        let (low, high) = estimate.interval(LEVEL);
+        let p = estimate.p_value();
+        let shown = low > 1.0 || high < 1.0;
+        let outliers = rank::shift(differences, LEVEL)
+            .is_some_and(|shift| (shift.low > 0.0 || shift.high < 0.0) != shown);
+        // The verdict is replaced as soon as all p-values are known.
+        let verdict = verdict::verdict(&estimate, p, &Rule::default());
+        Self { ratio: estimate.ratio(), low, high, p, adjusted_p: p, verdict, outliers, estimate }
+    }
+
+    fn adjust(&mut self, adjusted_p: f64, rule: &Rule) {
+        self.adjusted_p = adjusted_p;
+        self.verdict = verdict::verdict(&self.estimate, adjusted_p, rule);
+    }
+}
+
+/// A group of microbenchmarks with one number of clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GroupRow {
+    /// The group.
+    pub group: String,
+    /// Clients.
+    pub threads: u32,
+    /// Rows of the group.
+    pub rows: u32,
+    /// One cell per target.
+    pub cells: Vec<GroupCell>,
+}
+
+/// One target in one group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GroupCell {
+    /// The target.
+    pub target: String,
+    /// Over the ratios of the rows that have one; `None` when none has.
+    pub spread: Option<Spread>,
+    /// How many rows have a ratio.
+    pub rows: u32,
+    /// The geometric mean of the rows' ratios. Its interval is the measurement's noise for exactly
+    /// these microbenchmarks, not for others. Where pairs are missing, it is made from the rows and
+    /// blocks that keep the most pairs without a gap.
+    pub geomean: CellResult,
+    /// How many rows are in the geometric mean.
+    pub geomean_rows: u32,
+}
+
+/// Plain means over the measured runs of one target in one row. An operation is a query.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Metrics {
+    /// How many runs.
+    pub runs: u32,
+    /// Queries per second (geometric mean).
+    pub qps: f64,
+    /// CPU time of the server per operation, in microseconds.
+    pub server_cpu_us: f64,
+    /// CPU time of the load driver per operation, in microseconds.
+    pub client_cpu_us: f64,
+    /// Context switches of the server per operation.
+    pub context_switches: f64,
+    /// KiB read from storage per operation.
+    pub read_kib: f64,
+    /// KiB written towards storage per operation.
+    pub written_kib: f64,
+    /// 99th percentile of the response time of an event, in microseconds (mean over runs).
+    pub p99_us: f64,
+}
+
+/// The base over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Drift {
+    /// Change of the base's QPS in percent per hour, common to all rows.
+    pub percent_per_hour: f64,
+    /// The longest time between first and last block of one boot, in hours.
+    pub hours: f64,
+}
+
+impl Drift {
+    /// The change over the session, as a ratio: 1.02 is 2% up.
+    pub fn over_session(&self) -> f64 {
+        (1.0 + self.percent_per_hour / 100.0).powf(self.hours)
+    }
+}
+
+/// Compares records that are all in memory; see [`Collector`] for a stream.
+///
+/// # Errors
+/// As [`Collector::finish`].
+pub fn compare(records: &[Record], base: &str, options: Options) -> anyhow::Result<Comparison> {
+    let mut collector = Collector::new(base, options);
+    records.iter().for_each(|record| collector.add(record));
+    collector.finish()
+}
+
+/// Takes records one by one, in the order in which they were appended, and keeps of each only the
+/// numbers.
+#[derive(Debug)]
+pub struct Collector {
+    base: String,
+    options: Options,
+    experiments: Vec<String>,
+    hosts: BTreeMap<String, collect::Host>,
+    left_out: LeftOut,
+}
+
+impl Collector {
+    /// A collector of one experiment's records.
+    pub fn new(base: &str, options: Options) -> Self {
+        Self {
+            base: base.into(),
+            options,
+            experiments: Vec::new(),
+            hosts: BTreeMap::new(),
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// One more record.
+    pub fn add(&mut self, record: &Record) {
+        if !self.experiments.contains(&record.experiment) {
+            self.experiments.push(record.experiment.clone());
+        }
+        if let Some(current) = &self.options.current
+            && current.get(&record.target) != Some(&record.target_id)
+        {
+            self.left_out.other_target += 1;
+            return;
+        }
+        match self.hosts.get_mut(&record.host) {
+            Some(host) => host.add(record),
+            None => self.hosts.entry(record.host.clone()).or_default().add(record),
+        }
+    }
+
+    /// The comparison of everything that was added.
+    ///
+    /// # Errors
+    /// When there is nothing to compare, the records are of more than one experiment, or the base
+    /// has no record on any host.
+    pub fn finish(mut self) -> anyhow::Result<Comparison> {
+        ensure!(
+            self.experiments.len() <= 1,
+            "records of one experiment are compared at a time, these are of `{}`",
+            self.experiments.join("`, `")
+        );
+        let Some(experiment) = self.experiments.pop() else {
+            return Err(coded(Code::Input, "there are no records to compare: run `bench` first"));
+        };
+        self.check_base()?;
+        let mut hosts: Vec<HostComparison> = std::mem::take(&mut self.hosts)
+            .into_iter()
+            .map(|(name, data)| {
+                let selected = data.select(&self.options, &mut self.left_out);
+                host::compare(name, &selected, &self.base, &mut self.left_out)
+            })
+            .collect();
+        adjust(&mut hosts, &self.options.rule);
+        for host in &mut hosts {
+            host.warnings = warnings::of(host, &self.base, &self.options.rule);
+        }
+        Ok(Comparison {
+            schema: SCHEMA,
+            experiment,
+            base: self.base,
+            rule: self.options.rule,
+            level: LEVEL,
+            hosts,
+            left_out: self.left_out,
+        })
+    }
+
+    fn check_base(&self) -> anyhow::Result<()> {
+        let mut known: Vec<&str> = self.hosts.values().flat_map(|host| host.targets()).collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.contains(&self.base.as_str()) {
+            return Ok(());
+        }
+        let text = match known.as_slice() {
+            [] => "no target of the experiment as it stands now has records: run `bench`".into(),
+            _ => format!(
+                "the base `{}` has no records; these targets have: `{}`",
+                self.base,
+                known.join("`, `")
+            ),
+        };
+        Err(coded(Code::Input, text))
+    }
+}
+
+/// Adjusts the p-values: of all cells of the report together (Benjamini-Hochberg), and of all
+/// groups together (Holm: there are few, and each is a headline).
+fn adjust(hosts: &mut [HostComparison], rule: &Rule) {
+    let mut cells = Vec::new();
+    let mut groups = Vec::new();
+    for host in hosts {
+        cells.extend(host.rows.iter_mut().flat_map(|row| &mut row.cells).map(|c| &mut c.result));
+        groups.extend(host.groups.iter_mut().flat_map(|g| &mut g.cells).map(|c| &mut c.geomean));
+    }
+    adjust_by(crate::stats::multiple::benjamini_hochberg, cells, rule);
+    adjust_by(crate::stats::multiple::holm, groups, rule);
+}
+
+fn adjust_by(method: fn(&[f64]) -> Vec<f64>, results: Vec<&mut CellResult>, rule: &Rule) {
+    let judged = |result| match result {
+        &mut CellResult::Judged(ref mut judged) => Some(judged),
+        _ => None,
+    };
+    let mut judged: Vec<&mut Judged> = results.into_iter().filter_map(judged).collect();
+    let p_values: Vec<f64> = judged.iter().map(|judged| judged.p).collect();
+    for (judged, adjusted) in judged.iter_mut().zip(method(&p_values)) {
+        judged.adjust(adjusted, rule);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! The numbers of records, indexed by row and target, and the choice of those that count.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
+use jiff::Timestamp;
+
+use super::{LeftOut, Metrics, Options};
+use crate::hash::Digest;
+use crate::record::{Outcome, PlacementUsed, Record, Sample};
+
+/// Groups in the order in which they are shown; others follow.
+const GROUPS: [&str; 5] = ["point-1", "point-2", "range-1", "range-2", "writes"];
+
+/// Values numbered in the order of their first appearance.
+#[derive(Debug)]
+struct Names<T> {
+    values: Vec<T>,
+    numbers: HashMap<T, usize>,
+}
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), numbers: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Names<T> {
+    fn number(&mut self, value: &T) -> usize {
+        if let Some(number) = self.numbers.get(value) {
+            return *number;
+        }
+        let number = self.values.len();
+        self.values.push(value.clone());
+        self.numbers.insert(value.clone(), number);
+        number
+    }
+}
+
+/// Where and as what a run was made: two runs with different ones are no pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Context {
+    /// Boot id.
+    pub boot: String,
+    placement: PlacementUsed,
+}
+
+/// One record, reduced.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// The block.
+    pub block: u32,
+    /// When it began, in seconds since 1970; `None` when the record's time cannot be read.
+    pub started: Option<f64>,
+    /// Index of its [`Context`].
+    pub context: usize,
+    target_id: usize,
+    workload_id: usize,
+    /// The numbers, or why there are none.
+    pub outcome: Result<Numbers, String>,
+}
+
+/// The numbers of a measured run, per operation where they are an amount.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    /// ln(queries per second): the observation.
+    pub ln_qps: f64,
+    metrics: Metrics,
+}
+
+/// A row's name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// The microbenchmark.
+    pub microbenchmark: String,
+    /// Its group.
+    pub group: String,
+    /// Clients.
+    pub threads: u32,
+}
+
+/// All runs of one host.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    targets: Names<String>,
+    keys: Names<Key>,
+    contexts: Vec<Context>,
+    target_ids: Names<Digest>,
+    workload_ids: Names<Digest>,
+    runs: HashMap<(usize, usize), Vec<Run>>,
+}
+
+/// The runs that count.
+#[derive(Debug, Default)]
+pub(super) struct Selected {
+    /// Blocks, sorted.
+    pub blocks: Vec<u32>,
+    /// Targets in the order of their first record.
+    pub targets: Vec<String>,
+    /// Rows in the order in which they are shown: key, and per target the run of each block.
+    pub rows: Vec<(Key, Vec<Vec<Option<Run>>>)>,
+    /// Where runs were made.
+    pub contexts: Vec<Context>,
+}
+
+impl Host {
+    /// The targets that have records.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &str> {
+        self.targets.values.iter().map(String::as_str)
+    }
+
+    /// One more record.
+    pub(super) fn add(&mut self, record: &Record) {
+        let target = self.targets.number(&record.target);
+        let key = self.keys.number(&Key {
+            microbenchmark: record.microbenchmark.clone(),
+            group: record.group.clone(),
+            threads: record.threads,
+        });
+        let run = Run {
+            block: record.block,
+            started: record.started.parse().ok().map(|time: Timestamp| {
+                time.as_second() as f64 + f64::from(time.subsec_nanosecond()) * 1e-9
+            }),
+            context: self.context(record),
+            target_id: self.target_ids.number(&record.target_id),
+            workload_id: self.workload_ids.number(&record.workload_id),
+            outcome: match &record.outcome {
+                Outcome::Ok(sample) => numbers(sample),
+                Outcome::Failed { reason, .. } => Err(reason.clone()),
+            },
+        };
+        self.runs.entry((key, target)).or_default().push(run);
+    }
+
+    /// A host has few boots and placements, so a search from the end is short.
+    fn context(&mut self, record: &Record) -> usize {
+        let same = |context: &Context| {
+            context.boot == record.boot && context.placement == record.placement
+        };
+        self.contexts.iter().rposition(same).unwrap_or_else(|| {
+            let (boot, placement) = (record.boot.clone(), record.placement.clone());
+            self.contexts.push(Context { boot, placement });
+            self.contexts.len() - 1
+        })
+    }
+
+    /// The runs that count: of the current target ids (the latest, unless the options say), of the
+    /// latest workload id of each row, and one per block.
+    pub(super) fn select(mut self, options: &Options, left_out: &mut LeftOut) -> Selected {
+        if options.current.is_none() {
+            self.keep_latest(
+                |(_, target), run| (*target, run.target_id),
+                |counts| {
+                    left_out.other_target += counts;
+                },
+            );
+        }
+        self.keep_latest(
+            |(key, _), run| (*key, run.workload_id),
+            |counts| {
+                left_out.other_workload += counts;
+            },
+        );
+        let blocks: BTreeSet<u32> = self.runs.values().flatten().map(|run| run.block).collect();
+        let blocks: Vec<u32> = blocks.into_iter().collect();
+        let rows = order(&self.keys.values, &options.order)
+            .into_iter()
+            .map(|key| {
+                let of_target = |target| {
+                    let runs = self.runs.remove(&(key, target)).unwrap_or_default();
+                    per_block(runs, &blocks, left_out)
+                };
+                (
+                    self.keys.values[key].clone(),
+                    (0..self.targets.values.len()).map(of_target).collect(),
+                )
+            })
+            .collect();
+        Selected { blocks, targets: self.targets.values, rows, contexts: self.contexts }
+    }
+
+    /// Of the runs whose `name` has the same first half, keeps those with the second half of the
+    /// latest; tells how many go.
+    fn keep_latest(
+        &mut self,
+        name: impl Fn(&(usize, usize), &Run) -> (usize, usize),
+        told: impl FnOnce(u64),
+    ) {
+        let mut latest: HashMap<usize, (f64, usize)> = HashMap::new();
+        for (place, runs) in &self.runs {
+            for run in runs {
+                let (thing, id) = name(place, run);
+                // Ids are numbered as they appear, so the later one wins where times are equal.
+                let this = (run.started.unwrap_or(f64::NEG_INFINITY), id);
+                let best = latest.entry(thing).or_insert(this);
+                if this.0.total_cmp(&best.0).then(this.1.cmp(&best.1)).is_gt() {
+                    *best = this;
+                }
+            }
+        }
+        let mut gone = 0;
+        for (place, runs) in &mut self.runs {
+            let before = runs.len();
+            runs.retain(|run| {
+                let (thing, id) = name(place, run);
+                latest.get(&thing).is_some_and(|best| best.1 == id)
+            });
+            gone += (before - runs.len()) as u64;
+        }
+        told(gone);
+    }
+}
+
+/// The run of each block: the latest measured one, else the latest failure.
+fn per_block(runs: Vec<Run>, blocks: &[u32], left_out: &mut LeftOut) -> Vec<Option<Run>> {
+    let mut places = vec![None; blocks.len()];
+    for run in runs {
+        let Ok(index) = blocks.binary_search(&run.block) else { continue };
+        let place: &mut Option<Run> = &mut places[index];
+        if let Some(earlier) = place {
+            left_out.repeated += 1;
+            if earlier.outcome.is_ok() && run.outcome.is_err() {
+                continue;
+            }
+        }
+        *place = Some(run);
+    }
+    places
+}
+
+/// Rows by group, then in run order, then by number of clients.
+fn order(keys: &[Key], microbenchmarks: &[String]) -> Vec<usize> {
+    let places: HashMap<&str, usize> =
+        microbenchmarks.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+    // The first appearance stands for names and groups that are not in the lists.
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    for (index, key) in keys.iter().enumerate() {
+        first.entry(&key.microbenchmark).or_insert(index);
+        first.entry(&key.group).or_insert(index);
+    }
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by_key(|index| {
+        let key = &keys[*index];
+        let group = GROUPS.iter().position(|group| *group == key.group);
+        (
+            group.unwrap_or(GROUPS.len()),
+            if group.is_none() { first[key.group.as_str()] } else { 0 },
+            places.get(key.microbenchmark.as_str()).copied().unwrap_or(usize::MAX),
+            first[key.microbenchmark.as_str()],
+            key.threads,
+        )
+    });
+    order
+}
+
+/// The numbers of a sample, or why it cannot be compared.
+fn numbers(sample: &Sample) -> Result<Numbers, String> {
+    let qps = sample.qps();
+    if sample.queries == 0 || !qps.is_finite() || qps <= 0.0 {
+        let (queries, seconds) = (sample.queries, sample.seconds);
+        return Err(format!("{queries} queries in {seconds} s are no throughput"));
+    }
+    let per_query = |amount: f64| amount / sample.queries as f64;
+    let metrics = Metrics {
+        runs: 1,
+        qps,
+        server_cpu_us: per_query((sample.server.user_seconds + sample.server.system_seconds) * 1e6),
+        client_cpu_us: per_query((sample.client.user_seconds + sample.client.system_seconds) * 1e6),
+        context_switches: per_query(sample.server.context_switches as f64),
+        read_kib: per_query(sample.server.read_kib),
+        written_kib: per_query(sample.server.written_kib),
+        p99_us: sample.latency.p99_us as f64,
+    };
+    Ok(Numbers { ln_qps: qps.ln(), metrics })
+}
+
+/// Plain means over the measured runs; QPS by the geometric mean, as ratios are.
+pub(super) fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Metrics> {
+    let all: Vec<&Numbers> = runs.filter_map(|run| run.outcome.as_ref().ok()).collect();
+    let count = all.len() as f64;
+    let mean = |of: fn(&Numbers) -> f64| all.iter().map(|numbers| of(numbers)).sum::<f64>() / count;
+    (!all.is_empty()).then(|| Metrics {
+        runs: all.len() as u32,
+        qps: mean(|n| n.ln_qps).exp(),
+        server_cpu_us: mean(|n| n.metrics.server_cpu_us),
+        client_cpu_us: mean(|n| n.metrics.client_cpu_us),
+        context_switches: mean(|n| n.metrics.context_switches),
+        read_kib: mean(|n| n.metrics.read_kib),
+        written_kib: mean(|n| n.metrics.written_kib),
+        p99_us: mean(|n| n.metrics.p99_us),
+    })
+}

@@ -1,0 +1,249 @@
+//! Judging: each state of each check, on machines that exist only here.
+
+use std::path::PathBuf;
+
+use super::probe::Kernel;
+use super::*;
+use crate::matrix::model::Options;
+use crate::progress::Reporter;
+
+/// A quiet machine with everything that a quickstart needs.
+fn machine() -> Probe {
+    let programs = ["cargo", "make", "curl", "apt-get"];
+    Probe {
+        programs: programs.map(|name| (name.to_owned(), format!("/usr/bin/{name}"))).into(),
+        compilers: [("gcc".to_owned(), Ok("gcc 12.2.0".to_owned()))].into(),
+        manager: Some(Manager::Apt),
+        root: true,
+        sudo: false,
+        namespaces: Ok(()),
+        namespace_switch: None,
+        server_user: Some("postgres".to_owned()),
+        disk_free: Some(100 << 30),
+        memory_available: Some(16 << 30),
+        jobs: 4,
+        mirror: false,
+        kernel: Kernel {
+            cores: 4,
+            load: Some(0.1),
+            governors: vec!["performance".into()],
+            turbo: Some((false, "/sys/t", "1")),
+            smt: Some(false),
+            numa_nodes: 1,
+            randomize_va_space: Some(2),
+            huge_pages: Some("madvise".into()),
+            swappiness: Some(1),
+            swap: true,
+            perf_paranoid: Some(2),
+            hardware_counters: true,
+            hypervisor: false,
+        },
+    }
+}
+
+fn env(root: &std::path::Path) -> Env {
+    Env {
+        matrix: root.join("matrix.toml"),
+        results: root.join("results"),
+        work: root.join("work"),
+        sources: None,
+        jobs: 4,
+        keep_going: true,
+        reporter: Reporter::new(true),
+        root: root.to_owned(),
+    }
+}
+
+fn source(engine: Engine, version: &str, kind: SourceKind) -> Source {
+    Source {
+        name: "s".into(),
+        engine,
+        version: version.parse().ok(),
+        kind,
+        patches: Vec::new(),
+        options: Options::default(),
+        span: 0..0,
+    }
+}
+
+fn archive_kind() -> SourceKind {
+    SourceKind::Archive {
+        sha256: crate::hash::Digest::of(b"a"),
+        origins: vec![Origin::Https("https://example.org/a.tar".into())],
+    }
+}
+
+fn needs_of(source: &Source) -> Needs {
+    let root = tempfile::tempdir().expect("a folder");
+    Needs::of(&env(root.path()), &[source], &["gcc".to_owned()], true)
+}
+
+/// The finding of one check.
+fn finding(needs: &Needs, probe: &Probe, check: &str) -> Finding {
+    let all = evaluate(needs, probe);
+    all.into_iter().find(|finding| finding.check == check).expect(check)
+}
+
+#[test]
+fn a_good_machine_has_no_complaint() {
+    let needs = needs_of(&source(Engine::Postgres, "15.18", archive_kind()));
+    let all = evaluate(&needs, &machine());
+    assert!(all.iter().all(|finding| finding.state == State::Ok), "{}", render::text(&all));
+    let checks: Vec<&str> = all.iter().map(|finding| finding.check.as_str()).collect();
+    let first = ["cargo", "gcc", "make", "download of s", "namespaces", "user for servers", "disk"];
+    assert_eq!(checks[..7], first);
+    assert!(missing_packages(&all).is_empty());
+}
+
+#[test]
+fn sources_tell_what_they_need() {
+    let tools = |source: &Source| -> Vec<&str> {
+        needs_of(source).tools.into_iter().map(|(tool, _)| tool).collect()
+    };
+    let git = || SourceKind::Git { url: "x".into(), rev: "0".repeat(40) };
+    assert!(tools(&source(Engine::Postgres, "16.9", archive_kind())).is_empty());
+    let parsers = ["bison", "flex", "perl"];
+    assert_eq!(tools(&source(Engine::Postgres, "17.0", archive_kind())), parsers);
+    let all = ["git", "bison", "flex", "perl"];
+    assert_eq!(tools(&source(Engine::Postgres, "15.18", git())), all);
+    assert_eq!(tools(&source(Engine::Mysql, "8.0.39", archive_kind())), ["cmake", "bison"]);
+    let mut patched = source(Engine::Postgres, "15.18", archive_kind());
+    patched.patches = vec!["a.patch".into()];
+    assert_eq!(tools(&patched), ["patch"]);
+    let installed = SourceKind::Prefix { path: PathBuf::from("/usr") };
+    let needs = needs_of(&source(Engine::Postgres, "", installed));
+    assert_eq!((needs.builds, needs.toolchains.len(), needs.servers), (false, 0, true));
+}
+
+#[test]
+fn a_download_that_is_there_needs_no_tool() {
+    let root = tempfile::tempdir().expect("a folder");
+    let env = env(root.path());
+    let source = source(Engine::Postgres, "15.18", archive_kind());
+    let archives = || Needs::of(&env, &[&source], &[], false).archives.len();
+    assert_eq!(archives(), 1);
+    std::fs::create_dir_all(env.downloads()).expect("a folder");
+    let name = crate::hash::Digest::of(b"a").to_string();
+    std::fs::write(env.downloads().join(name), "a").expect("written");
+    assert_eq!(archives(), 0);
+}
+
+#[test]
+fn what_is_missing_names_the_package() {
+    let mut needs = needs_of(&source(Engine::Postgres, "17.5", archive_kind()));
+    needs.toolchains.push("clang-14".into());
+    let mut probe = machine();
+    probe.programs.remove("make");
+    let bad = "it makes no program that runs: stdio.h: No such file";
+    probe.compilers.insert("gcc".into(), Err(bad.into()));
+    let all = evaluate(&needs, &probe);
+    assert_eq!(
+        missing_packages(&all),
+        ["bison", "clang-14", "flex", "gcc", "libc6-dev", "make", "perl"]
+    );
+    let make = finding(&needs, &probe, "make");
+    assert_eq!(make.reason, "not found; every recipe runs it");
+    let line = "apt-get install -y --no-install-recommends --no-upgrade make";
+    assert_eq!(make.mend.as_deref(), Some(line));
+    probe.root = false;
+    let make = finding(&needs, &probe, "make");
+    assert_eq!(make.mend, Some(format!("sudo {line}")));
+    probe.manager = None;
+    assert_eq!(finding(&needs, &probe, "make").mend, None);
+}
+
+#[test]
+fn one_origin_that_can_be_asked_is_enough() {
+    let mut needs = needs_of(&source(Engine::Postgres, "15.18", archive_kind()));
+    let mut probe = machine();
+    probe.programs.remove("curl");
+    let state = |needs: &Needs, probe: &Probe| finding(needs, probe, "download of s").state;
+    assert_eq!(state(&needs, &probe), State::Missing);
+    probe.mirror = true;
+    assert_eq!(state(&needs, &probe), State::Ok);
+    probe.mirror = false;
+    needs.archives[0].1.push(Origin::Debian { package: "p".into(), version: "1".into() });
+    assert_eq!(finding(&needs, &probe, "download of s").reason, "by apt-get");
+    probe.programs.remove("apt-get");
+    assert_eq!(state(&needs, &probe), State::Missing);
+}
+
+#[test]
+fn privileges_disk_and_memory() {
+    let needs = needs_of(&source(Engine::Postgres, "15.18", archive_kind()));
+    let mut probe = machine();
+    probe.namespaces = Err("the kernel allows no user namespace".into());
+    probe.namespace_switch = Some(("kernel.unprivileged_userns_clone", 1));
+    probe.root = false;
+    let seen = finding(&needs, &probe, "namespaces");
+    assert_eq!(seen.state, State::Warning, "there is a fallback");
+    let line = "sudo sysctl -w kernel.unprivileged_userns_clone=1";
+    assert_eq!(seen.mend.as_deref(), Some(line));
+    probe.server_user = None;
+    assert_eq!(finding(&needs, &probe, "user for servers").state, State::Ok);
+    probe.root = true;
+    assert_eq!(finding(&needs, &probe, "user for servers").state, State::Missing);
+    for (gib, state) in [(1, State::Missing), (5, State::Warning), (10, State::Ok)] {
+        probe.disk_free = Some(gib << 30);
+        assert_eq!(finding(&needs, &probe, "disk").state, state, "{gib} GiB");
+    }
+    probe.memory_available = Some(700 << 20);
+    let seen = finding(&needs, &probe, "memory");
+    assert_eq!(seen.state, State::Warning);
+    assert_eq!(seen.mend.as_deref(), Some("cargo xtask matrix --jobs 2"));
+}
+
+#[test]
+fn noise_is_a_warning_with_its_command_and_never_installed() {
+    let needs = Needs::default();
+    let mut probe = machine();
+    probe.root = false;
+    probe.kernel = Kernel {
+        cores: 1,
+        load: Some(3.0),
+        hypervisor: true,
+        governors: vec!["ondemand".into(), "performance".into()],
+        turbo: Some((true, "/sys/t", "1")),
+        smt: Some(true),
+        numa_nodes: 2,
+        randomize_va_space: Some(0),
+        huge_pages: Some("always".into()),
+        swappiness: Some(60),
+        swap: true,
+        perf_paranoid: Some(3),
+        hardware_counters: false,
+    };
+    let all = noise::evaluate(&probe.kernel, &probe);
+    for finding in &all {
+        assert_eq!(finding.state, State::Warning, "{}", finding.check);
+        assert!(finding.packages.is_empty(), "{}", finding.check);
+    }
+    let mend = |check: &str| finding(&needs, &probe, check).mend.unwrap_or_default();
+    assert_eq!(mend("CPU governor"), "sudo cpupower frequency-set -g performance");
+    assert_eq!(mend("turbo"), "echo 1 | sudo tee /sys/t");
+    assert_eq!(mend("ASLR"), "sudo sysctl -w kernel.randomize_va_space=2");
+    assert_eq!(mend("swap"), "sudo sysctl -w vm.swappiness=1");
+    probe.kernel.swap = false;
+    assert_eq!(finding(&needs, &probe, "swap").state, State::Ok);
+}
+
+#[test]
+fn text_and_json() {
+    let findings = [
+        Finding::ok("make", "/usr/bin/make"),
+        Finding::missing("clang-14", "it fails:\nbadly").mend("apt-get install clang-14"),
+    ];
+    expect_test::expect![[r#"
+        ok       make      /usr/bin/make
+        MISSING  clang-14  it fails:
+                           badly
+                           mend: apt-get install clang-14
+        2 checks: 1 missing, 0 warnings
+    "#]]
+    .assert_eq(&render::text(&findings));
+    let json: serde_json::Value =
+        serde_json::from_str(&render::json(&findings).expect("JSON")).expect("JSON");
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["findings"][1]["state"], "missing");
+    assert_eq!(json["findings"][1]["mend"], "apt-get install clang-14");
+}

@@ -1,0 +1,309 @@
+//! `toolchains/<name>.toml`: how a compiler and its matching tools are called, which versions are
+//! wanted, and which packages bring them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use crate::matrix::model::Family;
+
+/// The file as written.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Wire {
+    family: Family,
+    version: Option<String>,
+    min_version: Option<String>,
+    max_version: Option<String>,
+    cc: Vec<String>,
+    #[serde(default)]
+    cxx: Vec<String>,
+    #[serde(default)]
+    ar: Vec<String>,
+    #[serde(default)]
+    ranlib: Vec<String>,
+    #[serde(default)]
+    nm: Vec<String>,
+    #[serde(default)]
+    lto_linker: Vec<String>,
+    #[serde(default)]
+    packages: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    lto_packages: BTreeMap<String, Vec<String>>,
+}
+
+/// What is wanted of a toolchain: the file, applied to the name of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wanted {
+    /// The setting: `gcc`, `clang-14`.
+    pub name: String,
+    /// The file that says so, for messages: `toolchains/gcc.toml`.
+    pub file: String,
+    /// The family that the compiler must belong to.
+    pub family: Family,
+    /// The version must be this one, as far as it is written: `12` or `12.2`.
+    pub version: Option<String>,
+    /// At least this version.
+    pub min_version: Option<String>,
+    /// At most this version, as far as it is written: `13` admits 13.2.
+    pub max_version: Option<String>,
+    /// Names of the C compiler, the first found wins.
+    pub cc: Vec<String>,
+    /// Names of the C++ compiler; it may be missing.
+    pub cxx: Vec<String>,
+    /// Names of the matching archiver.
+    pub ar: Vec<String>,
+    /// Names of the matching indexer of archives.
+    pub ranlib: Vec<String>,
+    /// Names of the matching lister of symbols.
+    pub nm: Vec<String>,
+    /// Names of the linker for link-time optimisation, if not the usual one.
+    pub lto_linker: Vec<String>,
+    /// `-14` for `clang-14`, else nothing.
+    pub suffix: String,
+    packages: BTreeMap<String, Vec<String>>,
+    lto_packages: BTreeMap<String, Vec<String>>,
+}
+
+impl Wanted {
+    /// The command that installs the compiler on this distribution, if known.
+    pub fn hint(&self) -> Option<String> {
+        install(&self.packages, &self.suffix, &os_release())
+    }
+
+    /// The command that installs what link-time optimisation needs besides, if known.
+    pub fn lto_hint(&self) -> Option<String> {
+        install(&self.lto_packages, &self.suffix, &os_release())
+    }
+
+    /// What the file demands, if `version` does not have it: `13`, `14 or later`.
+    pub fn objection(&self, version: &str) -> Option<String> {
+        let have = numbers(version);
+        let compare = |bound: &str| {
+            let bound = numbers(bound);
+            have[..have.len().min(bound.len())].cmp(&bound)
+        };
+        if let Some(exact) = &self.version
+            && compare(exact).is_ne()
+        {
+            return Some(exact.clone());
+        }
+        if let Some(min) = &self.min_version
+            && compare(min).is_lt()
+        {
+            return Some(format!("{min} or later"));
+        }
+        let max = self.max_version.as_ref().filter(|max| compare(max).is_gt())?;
+        Some(format!("{max} or earlier"))
+    }
+}
+
+/// Reads the description of the setting `name`: its own file, or for `gcc-12` the file `gcc.toml`.
+///
+/// # Errors
+/// When there is no such file or it is wrong: file, line, column, the line, and the nearest name.
+pub fn load(folder: &Path, name: &str) -> Result<Wanted, String> {
+    let own = folder.join(format!("{name}.toml"));
+    if own.is_file() {
+        return read(&own, name, "");
+    }
+    if let Some((family, major)) = name.rsplit_once('-')
+        && !major.is_empty()
+        && major.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        let file = folder.join(format!("{family}.toml"));
+        if file.is_file() {
+            return read(&file, name, major);
+        }
+    }
+    let mut known: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".toml").map(str::to_owned))
+        .collect();
+    known.sort();
+    Err(format!(
+        "toolchain `{name}` is not described: no `toolchains/{name}.toml`; known: {}, each also \
+         with a major version behind it, as in `gcc-12`",
+        known.join(", ")
+    ))
+}
+
+fn read(path: &Path, name: &str, major: &str) -> Result<Wanted, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+    parse(&text, &format!("toolchains/{file_name}"), name, major)
+}
+
+/// Parses a description; `major` is what the setting's name demands, or empty.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(text: &str, file: &str, name: &str, major: &str) -> Result<Wanted, String> {
+    let wire: Wire = toml::from_str(text).map_err(|error| explain(text, file, &error))?;
+    let bounds = [
+        ("version", &wire.version),
+        ("min-version", &wire.min_version),
+        ("max-version", &wire.max_version),
+    ];
+    for (key, bound) in bounds {
+        if let Some(bound) = bound
+            && !bound.split('.').all(|part| part.parse::<u32>().is_ok())
+        {
+            return Err(format!(
+                "{file}: `{key}` is `{bound}`; write numbers as in \"12\" or \"12.2\""
+            ));
+        }
+    }
+    if wire.cc.is_empty() {
+        return Err(format!("{file}: `cc` is empty; name the C compiler"));
+    }
+    let suffix = if major.is_empty() { String::new() } else { format!("-{major}") };
+    let with = |names: Vec<String>| names.iter().map(|name| format!("{name}{suffix}")).collect();
+    Ok(Wanted {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        family: wire.family,
+        version: if major.is_empty() { wire.version } else { Some(major.to_owned()) },
+        min_version: wire.min_version,
+        max_version: wire.max_version,
+        cc: with(wire.cc),
+        cxx: with(wire.cxx),
+        // The tools are looked up with the compiler's own major version first, see `probe`.
+        ar: wire.ar,
+        ranlib: wire.ranlib,
+        nm: wire.nm,
+        lto_linker: wire.lto_linker,
+        suffix,
+        packages: wire.packages,
+        lto_packages: wire.lto_packages,
+    })
+}
+
+/// An error with its place, its line and, for an unknown key, the nearest known one.
+fn explain(text: &str, file: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = text.get(..start).unwrap_or_default();
+    let line = before.matches('\n').count();
+    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+    let shown = text.lines().nth(line).unwrap_or_default();
+    let message = error.message();
+    let mut report = format!("{file}:{}:{column}: {message}\n  | {shown}", line + 1);
+    let mut names = message.split('`').skip(1).step_by(2);
+    if message.starts_with("unknown ")
+        && let Some(wrong) = names.next()
+        && let Some(near) = names.max_by(|a, b| {
+            strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b))
+        })
+    {
+        report.push_str(&format!("\n  did you mean `{near}`?"));
+    }
+    report
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').map_while(|part| part.parse().ok()).collect()
+}
+
+fn os_release() -> String {
+    fs::read_to_string("/etc/os-release").unwrap_or_default()
+}
+
+fn install(
+    packages: &BTreeMap<String, Vec<String>>,
+    suffix: &str,
+    os_release: &str,
+) -> Option<String> {
+    let value = |key: &str| {
+        os_release
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+            .map_or_else(String::new, |value| value.trim_matches('"').to_owned())
+    };
+    let ids = format!("{} {}", value("ID"), value("ID_LIKE"));
+    let (id, names) = ids.split_whitespace().find_map(|id| {
+        // openSUSE names itself `opensuse-leap` and the like.
+        let id = if id.starts_with("opensuse") { "opensuse" } else { id };
+        packages.get_key_value(id)
+    })?;
+    if !suffix.is_empty() && !names.iter().any(|name| name.contains("{suffix}")) {
+        return None;
+    }
+    let command = match id.as_str() {
+        "debian" | "ubuntu" => "apt-get install",
+        "fedora" | "rhel" | "centos" => "dnf install",
+        "arch" => "pacman -S",
+        "alpine" => "apk add",
+        "opensuse" | "suse" => "zypper install",
+        _ => return None,
+    };
+    let names: Vec<String> = names.iter().map(|name| name.replace("{suffix}", suffix)).collect();
+    Some(format!("{command} {}", names.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GCC: &str = include_str!("../../../toolchains/gcc.toml");
+    const CLANG: &str = include_str!("../../../toolchains/clang.toml");
+
+    #[test]
+    fn shipped_files_with_and_without_a_major_version() {
+        let gcc = parse(GCC, "toolchains/gcc.toml", "gcc", "").unwrap();
+        assert_eq!((gcc.cc, gcc.cxx, gcc.version), (vec!["gcc".into()], vec!["g++".into()], None));
+        let clang = parse(CLANG, "toolchains/clang.toml", "clang-14", "14").unwrap();
+        assert_eq!((clang.cc[0].as_str(), clang.cxx[0].as_str()), ("clang-14", "clang++-14"));
+        assert_eq!(clang.objection("14.0.6"), None);
+        assert_eq!(clang.objection("15.0.1"), Some("14".into()));
+        let debian = install(&clang.packages, &clang.suffix, "NAME=x\nID=debian\n");
+        assert_eq!(debian.unwrap(), "apt-get install clang-14");
+        let mint = install(&clang.packages, "", "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n");
+        assert_eq!(mint.unwrap(), "apt-get install clang");
+        assert_eq!(install(&clang.packages, "-14", "ID=arch\n"), None, "no package per version");
+        assert_eq!(install(&clang.packages, "", "ID=plan9\n"), None);
+    }
+
+    #[test]
+    fn version_bounds_compare_as_far_as_they_are_written() {
+        let text = |bounds: &str| format!("family = \"gcc\"\ncc = [\"gcc\"]\n{bounds}\n");
+        let parse = |bounds| parse(&text(bounds), "f", "gcc", "");
+        let bounded = parse("min-version = \"12.2\"\nmax-version = \"13\"").unwrap();
+        for good in ["12.2.0", "12.10", "13.9.1"] {
+            assert_eq!(bounded.objection(good), None, "{good}");
+        }
+        assert_eq!(bounded.objection("12.1.9").unwrap(), "12.2 or later");
+        assert_eq!(bounded.objection("14.1.0").unwrap(), "13 or earlier");
+        assert_eq!(parse("version = \"13\"").unwrap().objection("12.2.0").unwrap(), "13");
+        assert!(parse("version = \"twelve\"").unwrap_err().contains("twelve"));
+    }
+
+    #[test]
+    fn mistakes_are_shown_with_place_and_nearest_name() {
+        let error = parse("family = \"gcc\"\ncc = [\"gcc\"]\nrandlib = []\n", "t/g.toml", "g", "");
+        let error = error.unwrap_err();
+        assert!(error.starts_with("t/g.toml:3:1: unknown field `randlib`"), "{error}");
+        assert!(error.ends_with("| randlib = []\n  did you mean `ranlib`?"), "{error}");
+        let error = parse("family = \"icc\"\ncc = [\"icc\"]\n", "f", "g", "").unwrap_err();
+        assert!(error.starts_with("f:1:10: unknown variant `icc`"), "{error}");
+        assert!(parse("family = \"gcc\"\n", "f", "g", "").unwrap_err().contains("`cc`"));
+        assert!(parse("family = \"gcc\"\ncc = []\n", "f", "g", "").unwrap_err().contains("empty"));
+    }
+
+    #[test]
+    fn unknown_settings_name_the_known_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("gcc.toml"), GCC).unwrap();
+        assert_eq!(load(folder.path(), "gcc-11").unwrap().cc, ["gcc-11"]);
+        for wrong in ["icc", "gcc-x", "gcc-", "clang-14"] {
+            let error = load(folder.path(), wrong).unwrap_err();
+            assert!(
+                error.contains(&format!("`{wrong}`")) && error.contains("known: gcc"),
+                "{error}"
+            );
+        }
+    }
+}
