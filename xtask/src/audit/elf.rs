@@ -75,11 +75,6 @@ pub fn read(path: &Path) -> anyhow::Result<Facts> {
     parse(&data).with_context(|| format!("cannot audit {}", path.display()))
 }
 
-/// Whether these are the first bytes of an ELF file.
-pub fn is_elf(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\x7fELF")
-}
-
 /// Reads the bytes of an ELF file.
 ///
 /// # Errors
