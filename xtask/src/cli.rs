@@ -68,6 +68,8 @@ pub enum Task {
     Bench(ExperimentArgs),
     /// Tables from the stored records
     Compare(CompareArgs),
+    /// Which flags the binaries really got, against what was asked
+    Audit(AuditArgs),
     /// Checks tools, kernel settings, disk and privileges
     Doctor(DoctorArgs),
 }
@@ -116,6 +118,19 @@ pub struct CompareArgs {
     /// How the tables are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,
+}
+
+/// Arguments of `audit`.
+#[derive(Clone, Debug, Args)]
+pub struct AuditArgs {
+    /// Names or globs of builds [default: all of the experiment]
+    pub build: Option<String>,
+    /// The experiment [default: the file's `default-experiment`]
+    #[arg(long)]
+    pub experiment: Option<String>,
+    /// How the findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// Arguments of `doctor`.

@@ -1,5 +1,6 @@
 //! The verbs: each loads, calls and renders; one file per task.
 
+pub mod audit;
 pub mod bench;
 pub mod build;
 pub mod compare;
@@ -36,6 +37,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
         Task::Plan(args) => plan::run(&env, common, args),
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
         Task::Bench(args) => bench::run(&env, common, args.experiment.as_deref()),
+        Task::Audit(args) => audit::run(&env, common, args),
         Task::Compare(args) => compare::run(&env, common, args),
         Task::Doctor(args) => {
             let needs = needs(&env, common, args)?;

@@ -11,6 +11,7 @@
 //! [`matrix`], [`build::spec`], statistics, comparing and rendering are pure; only [`proc`],
 //! [`launch`] and the files whose names say so touch the world. ARCHITECTURE.md has the code map.
 
+pub mod audit;
 pub mod bench;
 pub mod build;
 pub mod cli;
