@@ -61,7 +61,9 @@ fn needs(env: &Env, common: &Common, args: &DoctorArgs) -> anyhow::Result<Needs>
             toolchains.push(name.to_owned());
         }
     }
-    Ok(Needs::of(env, &sources, &toolchains, experiment.workload.is_some()))
+    let mut needs = Needs::of(env, &sources, &toolchains, experiment.workload.is_some());
+    needs.lto = expansion.lto_toolchains().into_iter().map(str::to_owned).collect();
+    Ok(needs)
 }
 
 fn env_of(common: &Common) -> anyhow::Result<Env> {

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::env::Env;
 use crate::matrix::model::{Engine, Origin, Source, SourceKind};
+use crate::toolchain::system;
 use packages::Manager;
 use probe::Probe;
 
@@ -26,6 +27,8 @@ const DISK_WANTED_GIB: f64 = 10.0;
 pub struct Needs {
     /// Settings of the axis `toolchain`: `gcc`, `clang-14`.
     pub toolchains: Vec<String>,
+    /// Those of them with which something is made with link-time optimisation.
+    pub lto: Vec<String>,
     /// Whether something is built at all.
     pub builds: bool,
     /// Programs that the sources need besides compiler and make, with the reason.
@@ -43,21 +46,19 @@ impl Needs {
     pub fn of(env: &Env, sources: &[&Source], toolchains: &[String], servers: bool) -> Self {
         let mut needs = Self { servers, ..Self::default() };
         for source in sources {
-            let archive = match &source.kind {
+            match &source.kind {
                 SourceKind::Prefix { .. } => continue,
                 SourceKind::Archive { sha256, origins } => {
                     let there = env.downloads().join(sha256.to_string()).is_file();
                     let archive = (source.name.clone(), origins.clone());
                     needs.archives.extend((!there).then_some(archive));
-                    true
                 }
                 SourceKind::Git { .. } => {
                     needs.tool("git", format!("`{}` is a git source", source.name));
-                    false
                 }
-            };
+            }
             needs.builds = true;
-            needs.recipe(source, archive);
+            needs.recipe(source);
             let own = env.patches().join(source.engine.name()).join(&source.name);
             if own.is_dir() || !source.patches.is_empty() {
                 needs.tool("patch", format!("`{}` has patches", source.name));
@@ -69,25 +70,20 @@ impl Needs {
         needs
     }
 
-    /// What the engine's recipe runs. From version 17 on, archives of PostgreSQL have no generated
-    /// parsers any more; git revisions never had them.
-    fn recipe(&mut self, source: &Source, archive: bool) {
+    /// What the engine's recipe runs.
+    fn recipe(&mut self, source: &Source) {
         let name = &source.name;
-        match source.engine {
-            Engine::Postgres => {
-                self.job_mib = self.job_mib.max(300);
-                let old = source.version.as_ref().is_some_and(|version| version.major() < 17);
-                if !(archive && old) {
-                    for tool in ["bison", "flex", "perl"] {
-                        self.tool(tool, format!("`{name}` comes without generated parsers"));
-                    }
-                }
-            }
-            Engine::Mysql | Engine::Mariadb => {
-                self.job_mib = self.job_mib.max(1500);
-                self.tool("cmake", format!("`{name}` is configured by it"));
-                self.tool("bison", format!("`{name}` has grammars"));
-            }
+        let each = match source.engine {
+            Engine::Postgres => 300,
+            Engine::Mysql | Engine::Mariadb => 1500,
+        };
+        self.job_mib = self.job_mib.max(each);
+        for tool in system::generators(source) {
+            let why = match *tool {
+                "cmake" => format!("`{name}` is configured by it"),
+                _ => format!("`{name}` comes without generated parsers"),
+            };
+            self.tool(tool, why);
         }
     }
 
@@ -162,14 +158,25 @@ impl Finding {
     }
 
     /// Mended by the packages that bring `thing`, if this system's package manager is known.
-    fn install(mut self, probe: &Probe, thing: &str) -> Self {
-        if let Some(manager) = probe.manager {
-            self.packages = manager.packages(thing);
-            if !self.packages.is_empty() {
-                self.mend = Some(as_root(probe, &manager.line(&self.packages)));
-            }
+    fn install(self, probe: &Probe, tool: &str) -> Self {
+        let packages = probe.manager.map(|manager| manager.packages(tool));
+        self.install_all(probe, packages.unwrap_or_default())
+    }
+
+    /// Mended by these packages, if this system's package manager is known.
+    fn install_all(mut self, probe: &Probe, packages: Vec<String>) -> Self {
+        if let Some(manager) = probe.manager.filter(|_| !packages.is_empty()) {
+            self.mend = Some(as_root(probe, &manager.line(&packages)));
+            self.packages = packages;
         }
         self
+    }
+
+    /// Mended by the packages of a compiler, or by those for its link-time optimisation.
+    fn install_compiler(self, probe: &Probe, name: &str, lto: bool) -> Self {
+        let packages = probe.compiler_packages.get(name);
+        let packages = packages.map(|both| both[usize::from(lto)].clone());
+        self.install_all(probe, packages.unwrap_or_default())
     }
 }
 
@@ -191,6 +198,7 @@ pub fn evaluate(needs: &Needs, probe: &Probe) -> Vec<Finding> {
     for name in &needs.toolchains {
         findings.push(compiler(name, probe));
     }
+    findings.extend(needs.lto.iter().map(|name| link_time(name, probe)));
     if needs.builds {
         findings.push(program("make", "every recipe runs it", probe));
     }
@@ -221,8 +229,20 @@ fn compiler(name: &str, probe: &Probe) -> Finding {
     match probe.compilers.get(name) {
         Some(Ok(version)) => Finding::ok(name, version),
         // It is there but makes no program: the C library's headers are mostly what lacks.
-        Some(Err(reason)) => Finding::missing(name, reason).install(probe, name),
-        None => Finding::missing(name, "not found").install(probe, name),
+        Some(Err(reason)) => Finding::missing(name, reason).install_compiler(probe, name, false),
+        None => Finding::missing(name, "not found").install_compiler(probe, name, false),
+    }
+}
+
+fn link_time(name: &str, probe: &Probe) -> Finding {
+    let check = format!("LTO with {name}");
+    match (probe.compilers.get(name), probe.no_lto.get(name)) {
+        (Some(Ok(_)), None) => Finding::ok(&check, "a program was built and run with it"),
+        (Some(Ok(_)), Some(refusal)) => {
+            Finding::missing(&check, refusal).install_compiler(probe, name, true)
+        }
+        _ => Finding::missing(&check, "the compiler is not there or does not work")
+            .install_compiler(probe, name, true),
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash::Digest;
 use crate::matrix::model::{Family, Options, Source};
+use crate::toolchain::system::Need;
 
 /// A compiler and its tools, found and proven on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +81,21 @@ pub struct SourceFacts {
     pub patches: Vec<(String, Digest)>,
 }
 
+/// Why options are not given as they are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// The compiler refuses one: a mistake in the matrix. Its own words.
+    Refused(String),
+    /// This machine lacks what they need; its cells are unavailable.
+    Unavailable(Unavailable),
+}
+
+impl From<String> for Unusable {
+    fn from(words: String) -> Self {
+        Self::Refused(words)
+    }
+}
+
 /// The world, as far as expanding needs it.
 pub trait Facts {
     /// The machine's architecture as Rust names it: `x86_64`, `aarch64`.
@@ -94,8 +110,14 @@ pub trait Facts {
     /// The options as they will really be given: `native` replaced by what it stands for here.
     ///
     /// # Errors
-    /// The compiler's own words, when it refuses a flag.
-    fn resolve(&self, toolchain: &Toolchain, options: &Options) -> Result<Options, String>;
+    /// The compiler's own words when it refuses a flag; what this machine lacks for them.
+    fn resolve(&self, toolchain: &Toolchain, options: &Options) -> Result<Options, Unusable>;
+
+    /// The hashes of what a build takes from the system besides its compiler, by name; what is not
+    /// there is left out. A world without a system knows nothing of it.
+    fn system(&self, _toolchain: &Toolchain, _needs: &[Need]) -> Vec<(String, Digest)> {
+        Vec::new()
+    }
 
     /// What determines a source tree.
     ///

@@ -8,6 +8,7 @@
 //!
 //! The host's name is not written anywhere: only a hash tells two equal machines apart.
 
+pub mod os;
 mod probe;
 
 use std::path::{Path, PathBuf};

@@ -13,6 +13,7 @@ pub mod identity;
 pub mod native;
 pub mod probe;
 pub mod search;
+pub mod system;
 
 use std::path::Path;
 

@@ -4,12 +4,15 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::Hash;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::env::Env;
-use crate::facts::{Facts, SourceFacts, Toolchain, Unavailable};
+use crate::facts::{Facts, SourceFacts, Toolchain, Unavailable, Unusable};
+use crate::hash::Digest;
 use crate::matrix::model::{Options, Source};
 use crate::toolchain::cpu::Cpu;
+use crate::toolchain::system::{self, Need};
 use crate::toolchain::{self, flags};
 
 /// How the facts of a source are found out.
@@ -24,8 +27,9 @@ pub struct World {
     ask_source: AskSource,
     cpu: OnceLock<Cpu>,
     toolchains: Memo<String, Toolchain, Unavailable>,
-    resolved: Memo<(String, String), Options, String>,
+    resolved: Memo<(String, String), Options, Unusable>,
     sources: Memo<String, SourceFacts, Unavailable>,
+    system: Memo<(PathBuf, Need), Digest, ()>,
 }
 
 impl World {
@@ -44,6 +48,7 @@ impl World {
             toolchains: Memo::default(),
             resolved: Memo::default(),
             sources: Memo::default(),
+            system: Memo::default(),
         }
     }
 
@@ -70,14 +75,28 @@ impl Facts for World {
         })
     }
 
-    fn resolve(&self, toolchain: &Toolchain, options: &Options) -> Result<Options, String> {
+    fn resolve(&self, toolchain: &Toolchain, options: &Options) -> Result<Options, Unusable> {
         let key = (
             format!("{} {}", toolchain.name, toolchain.digest),
             serde_json::to_string(options).map_err(|error| error.to_string())?,
         );
         once(&self.resolved, key, || {
-            flags::resolve(toolchain, options, self.cpu(), &self.env.cache())
+            // Before a compiler is asked: without a linker for it, -flto is refused as well.
+            flags::lack(toolchain, options, self.cpu()).map_or(Ok(()), |lack| {
+                Err(Unusable::Unavailable(Unavailable { reason: lack, hint: None }))
+            })?;
+            Ok(flags::resolve(toolchain, options, self.cpu(), &self.env.cache())?)
         })
+    }
+
+    fn system(&self, toolchain: &Toolchain, needs: &[Need]) -> Vec<(String, Digest)> {
+        let cc = toolchain.tool("cc").unwrap_or(Path::new("cc"));
+        let known = |need: &Need| {
+            let key = (cc.to_owned(), *need);
+            let ask = || system::identify(*need, cc, &self.env.cache()).ok_or(());
+            Some((need.name(), once(&self.system, key, ask).ok()?))
+        };
+        needs.iter().filter_map(known).collect()
     }
 
     fn source(&self, source: &Source) -> Result<SourceFacts, Unavailable> {
@@ -105,10 +124,8 @@ fn once<K: Hash + Eq, V: Clone, E: Clone>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::Digest;
     use crate::matrix::model::{Engine, SourceKind};
     use crate::progress::Reporter;
-    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -161,6 +178,19 @@ mod tests {
         // From memory now: the cache on disk is gone.
         std::fs::remove_dir_all(work.path().join("cache")).unwrap();
         assert_eq!(world.toolchain("gcc").as_ref(), Ok(&gcc));
+        // What the machine lacks is no mistake of the matrix.
+        let mut broken = gcc.clone();
+        broken.details.lto_refusal = Some("no matching ar; install with `x`".to_owned());
+        let lto = Options { cflags: vec!["-flto=auto".to_owned()], ..Options::default() };
+        let Err(Unusable::Unavailable(lack)) = world.resolve(&broken, &lto) else {
+            panic!("it is unavailable");
+        };
+        let reason = "link-time optimisation with gcc: no matching ar; install with `x`";
+        assert_eq!(lack.reason, reason);
+        let system = world.system(&gcc, &[Need::Library("m"), Need::Library("no-such-thing")]);
+        assert_eq!(system.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["libm"]);
+        let bogus = Options { cflags: vec!["-fbogus".to_owned()], ..Options::default() };
+        assert!(matches!(world.resolve(&gcc, &bogus), Err(Unusable::Refused(_))));
         let missing = world.toolchain("gcc-99").unwrap_err();
         assert_eq!(missing.reason, "gcc-99 not found");
         assert!(!world.arch().is_empty());

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use xtask::diag::File;
-use xtask::facts::{Facts, SourceFacts, Toolchain, Unavailable};
+use xtask::facts::{Facts, SourceFacts, Toolchain, Unavailable, Unusable};
 use xtask::hash::Digest;
 use xtask::matrix::model::{Engine, Family, Matrix, Options, Source};
 use xtask::matrix::{Known, expand, parse};
@@ -33,7 +33,7 @@ impl Facts for Machine {
         })
     }
 
-    fn resolve(&self, _: &Toolchain, options: &Options) -> Result<Options, String> {
+    fn resolve(&self, _: &Toolchain, options: &Options) -> Result<Options, Unusable> {
         Ok(options.clone())
     }
 

@@ -23,6 +23,8 @@ pub struct Spec {
     pub settings: Vec<(String, String)>,
     /// The source's options, then those of each setting in the order of the axes, resolved.
     pub options: Options,
+    /// What the build takes from the system besides its compiler: generators, libraries; with hash.
+    pub system: Vec<(String, Digest)>,
 }
 
 impl Spec {
@@ -37,6 +39,7 @@ impl Spec {
                 .as_ref()
                 .map(|found| (found.name.clone(), found.version.clone(), found.digest)),
             options: self.options.clone(),
+            system: self.system.clone(),
         }
     }
 }
@@ -56,6 +59,9 @@ pub struct Inputs {
     pub toolchain: Option<(String, String, Digest)>,
     /// The options, resolved.
     pub options: Options,
+    /// What the build takes from the system besides its compiler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub system: Vec<(String, Digest)>,
 }
 
 #[cfg(test)]
@@ -104,6 +110,7 @@ pub(crate) mod tests {
             }),
             settings: vec![("opt".to_owned(), "o3".to_owned())],
             options,
+            system: Vec::new(),
         }
     }
 }

@@ -45,34 +45,12 @@ impl Manager {
         Self::ALL.into_iter().find(|manager| find(manager.program()).is_some())
     }
 
-    /// The packages that bring a tool or a compiler; none when that is not known.
-    pub fn packages(self, thing: &str) -> Vec<String> {
-        let (family, major) = match thing.split_once('-') {
-            Some((family @ ("gcc" | "clang"), major)) => (family, Some(major)),
-            _ => (thing, None),
-        };
-        let compiler = match (family, self, major) {
-            ("gcc" | "clang", _, None) => family.to_owned(),
-            ("gcc" | "clang", Self::Apt, Some(major)) => format!("{family}-{major}"),
-            ("gcc" | "clang", Self::Zypper, Some(major)) => format!("{family}{major}"),
-            ("clang", Self::Apk | Self::Dnf, Some(major)) => format!("clang{major}"),
-            ("gcc", Self::Dnf, Some(major)) => format!("gcc-toolset-{major}"),
-            ("gcc" | "clang", ..) => return Vec::new(),
-            // Named alike everywhere.
-            ("make" | "patch" | "git" | "curl" | "perl" | "bison" | "flex" | "cmake", ..) => {
-                return vec![family.to_owned()];
-            }
-            _ => return Vec::new(),
-        };
-        let mut all = vec![compiler];
-        // Without them a compiler makes objects but no programs.
-        match self {
-            Self::Apt => all.push("libc6-dev".to_owned()),
-            Self::Dnf | Self::Zypper => all.push("glibc-devel".to_owned()),
-            Self::Apk => all.push("musl-dev".to_owned()),
-            Self::Pacman => {}
-        }
-        all
+    /// The packages that bring a tool; none when that is not known. Those of compilers stand in
+    /// `toolchains/<name>.toml`.
+    pub fn packages(self, tool: &str) -> Vec<String> {
+        /// Named alike everywhere.
+        const TOOLS: [&str; 8] = ["make", "patch", "git", "curl", "perl", "bison", "flex", "cmake"];
+        TOOLS.iter().filter(|known| **known == tool).map(|known| (*known).to_owned()).collect()
     }
 
     fn words(self) -> &'static [&'static str] {
@@ -158,17 +136,12 @@ mod tests {
     fn packages_by_distribution() {
         let line = |manager: Manager, thing: &str| manager.line(&manager.packages(thing));
         assert_eq!(
-            line(Manager::Apt, "gcc-12"),
-            "apt-get install -y --no-install-recommends --no-upgrade gcc-12 libc6-dev"
+            line(Manager::Apt, "make"),
+            "apt-get install -y --no-install-recommends --no-upgrade make"
         );
-        assert_eq!(line(Manager::Dnf, "clang"), "dnf install -y clang glibc-devel");
-        assert_eq!(
-            line(Manager::Zypper, "gcc-13"),
-            "zypper --non-interactive install gcc13 glibc-devel"
-        );
+        assert_eq!(line(Manager::Zypper, "flex"), "zypper --non-interactive install flex");
         assert_eq!(line(Manager::Pacman, "bison"), "pacman -S --needed --noconfirm bison");
-        assert_eq!(line(Manager::Apk, "clang-17"), "apk add clang17 musl-dev");
-        assert!(Manager::Pacman.packages("gcc-9").is_empty());
+        assert!(Manager::Apt.packages("gcc").is_empty(), "compilers have a table of their own");
         assert!(Manager::Apt.packages("unheard-of").is_empty());
     }
 }

@@ -11,6 +11,7 @@ use super::packages::Manager;
 use crate::env::Env;
 use crate::launch::{Bind, ROOT, Spec};
 use crate::proc::{PATH, Proc, own_file};
+use crate::toolchain;
 
 /// Users that servers may run as when the tool is root, best first.
 pub const SERVER_USERS: [&str; 3] = ["postgres", "mysql", "nobody"];
@@ -22,6 +23,10 @@ pub struct Probe {
     pub programs: BTreeMap<String, String>,
     /// Compilers that were found: the version line, or why they do not work.
     pub compilers: BTreeMap<String, Result<String, String>>,
+    /// Compilers with which link-time optimisation does not work, and why.
+    pub no_lto: BTreeMap<String, String>,
+    /// The packages that bring a compiler, and those for its link-time optimisation.
+    pub compiler_packages: BTreeMap<String, [Vec<String>; 2]>,
     /// The package manager.
     pub manager: Option<Manager>,
     /// Whether this is root.
@@ -85,14 +90,28 @@ impl Probe {
             let path = if name == "cargo" { cargo() } else { find(name) };
             Some((name.to_owned(), path?.display().to_string()))
         });
-        let compilers = needs.toolchains.iter().filter_map(|name| {
-            // As compilers are looked for in general: on the caller's own path.
-            let path = which::which(name).ok()?;
-            Some((name.clone(), try_compiler(&path)))
-        });
+        // As compilers are looked for in general: on the caller's own path.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let (mut compilers, mut no_lto) = (BTreeMap::new(), BTreeMap::new());
+        let mut compiler_packages = BTreeMap::new();
+        for name in &needs.toolchains {
+            let found = toolchain::find(&env.toolchains(), &env.cache(), &path, name);
+            if let Ok(wanted) = toolchain::file::load(&env.toolchains(), name) {
+                let packages = [wanted.packages(), wanted.lto_packages()];
+                compiler_packages.insert(name.clone(), packages);
+            }
+            let seen = found.map(|found| {
+                let refusal = found.details.lto_refusal;
+                no_lto.extend(refusal.map(|refusal| (name.clone(), refusal)));
+                format!("{} {}", found.family.name(), found.version)
+            });
+            compilers.insert(name.clone(), seen.map_err(|lack| lack.reason));
+        }
         Self {
             programs: programs.collect(),
-            compilers: compilers.collect(),
+            compilers,
+            no_lto,
+            compiler_packages,
             manager: Manager::detect(),
             root,
             sudo: !root && Proc::new("sudo").args(["-n", "true"]).run().is_ok(),
@@ -156,22 +175,6 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
 /// The cargo that runs this tool, else the one on the caller's path.
 fn cargo() -> Option<PathBuf> {
     std::env::var_os("CARGO").map(PathBuf::from).or_else(|| which::which("cargo").ok())
-}
-
-/// Makes a small program; the compiler's first line of `--version` if that works.
-fn try_compiler(path: &Path) -> Result<String, String> {
-    const PROGRAM: &str = "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n";
-    let attempt = || -> anyhow::Result<String> {
-        let dir = tempfile::tempdir()?;
-        let limit = Duration::from_secs(60);
-        let version = Proc::new(path).arg("--version").timeout(limit).read()?;
-        let out = dir.path().join("a.out");
-        let args = ["-x", "c", "-", "-o"];
-        Proc::new(path).args(args).arg(&out).stdin(PROGRAM).timeout(limit).run()?;
-        Proc::new(&out).timeout(limit).run()?;
-        Ok(version.lines().next().unwrap_or_default().to_owned())
-    };
-    attempt().map_err(|error| format!("it makes no program that runs: {error:#}"))
 }
 
 /// Gives a program a canonical path, as builds get theirs.
@@ -279,12 +282,5 @@ mod tests {
         }
         assert_eq!(children(dir.path(), "cpu").len(), 2);
         assert!(disk_free(&dir.path().join("not/yet/there")).is_some());
-    }
-
-    #[test]
-    fn a_compiler_is_tried() {
-        assert!(
-            try_compiler(Path::new("/bin/false")).expect_err("no compiler").contains("no program")
-        );
     }
 }

@@ -13,6 +13,16 @@ fn machine() -> Probe {
     Probe {
         programs: programs.map(|name| (name.to_owned(), format!("/usr/bin/{name}"))).into(),
         compilers: [("gcc".to_owned(), Ok("gcc 12.2.0".to_owned()))].into(),
+        no_lto: Default::default(),
+        compiler_packages: ["", "-14"]
+            .into_iter()
+            .flat_map(|suffix| [("gcc", suffix), ("clang", suffix)])
+            .map(|(family, suffix)| {
+                let name = format!("{family}{suffix}");
+                let lto = format!("lld{suffix}");
+                (name.clone(), [vec![name, "libc6-dev".to_owned()], vec![lto]])
+            })
+            .collect(),
         manager: Some(Manager::Apt),
         root: true,
         sudo: false,
@@ -246,4 +256,38 @@ fn text_and_json() {
     assert_eq!(json["schema"], 1);
     assert_eq!(json["findings"][1]["state"], "missing");
     assert_eq!(json["findings"][1]["mend"], "apt-get install clang-14");
+}
+
+#[test]
+fn link_time_optimisation_is_a_check_of_its_own() {
+    let mut needs = needs_of(&source(Engine::Postgres, "15.18", archive_kind()));
+    let mut probe = machine();
+    let has = |needs: &Needs, probe: &Probe| {
+        evaluate(needs, probe).iter().any(|finding| finding.check.starts_with("LTO"))
+    };
+    assert!(!has(&needs, &probe), "nothing asks for it");
+    needs.toolchains.push("clang".into());
+    needs.lto.push("clang".into());
+    assert_eq!(finding(&needs, &probe, "LTO with clang").state, State::Missing);
+    assert_eq!(missing_packages(&evaluate(&needs, &probe)), ["clang", "libc6-dev", "lld"]);
+    probe.compilers.insert("clang".into(), Ok("clang 14.0.6".into()));
+    assert_eq!(finding(&needs, &probe, "LTO with clang").state, State::Ok);
+    probe.no_lto.insert("clang".into(), "no matching lld".into());
+    let seen = finding(&needs, &probe, "LTO with clang");
+    assert_eq!((seen.state, seen.reason.as_str()), (State::Missing, "no matching lld"));
+    assert_eq!(seen.packages, ["lld"]);
+}
+
+#[test]
+fn compilers_are_looked_for_as_builds_do_it() {
+    let root = tempfile::tempdir().expect("a folder");
+    let mut env = env(root.path());
+    env.root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let toolchains = ["gcc".to_owned(), "gcc-1".to_owned()];
+    let source = source(Engine::Postgres, "15.18", archive_kind());
+    let needs = Needs::of(&env, &[&source], &toolchains, false);
+    let probe = Probe::take(&env, &needs);
+    assert!(probe.compilers["gcc"].as_ref().is_ok_and(|text| text.starts_with("gcc ")));
+    assert_eq!(probe.compilers["gcc-1"], Err("gcc-1 not found".to_owned()));
+    assert_eq!(probe.compiler_packages.len(), 2);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use fs_err as fs;
 
-use super::{Hardware, State};
+use super::{Hardware, State, os};
 use crate::hash::Digest;
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -21,11 +21,11 @@ pub fn boot() -> anyhow::Result<String> {
 pub fn hardware() -> anyhow::Result<Hardware> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo")?;
     let meminfo = fs::read_to_string("/proc/meminfo")?;
-    let release = release();
+    let release = os::release();
     let (sockets, cores, threads) = topology();
     Ok(Hardware {
         arch: std::env::consts::ARCH.to_owned(),
-        distribution: [os_field(&release, "ID"), os_field(&release, "VERSION_ID")]
+        distribution: [os::field(&release, "ID"), os::field(&release, "VERSION_ID")]
             .into_iter()
             .flatten()
             .collect::<Vec<_>>()
@@ -71,7 +71,7 @@ pub fn state(work: &Path) -> anyhow::Result<State> {
     let (file_system, disk) = disk(work)?;
     Ok(State {
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned(),
-        os: os_field(&release(), "PRETTY_NAME").unwrap_or_else(|| "unknown".to_owned()),
+        os: os::field(&os::release(), "PRETTY_NAME").unwrap_or_else(|| "unknown".to_owned()),
         microcode: first(&cpuinfo, &["microcode"]),
         cpu_flags: Digest::of(flags.join(" ").as_bytes()).short(),
         mitigations: mitigations(),
@@ -97,16 +97,6 @@ pub fn machine() -> String {
 
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
-fn release() -> String {
-    read("/etc/os-release").or_else(|| read("/usr/lib/os-release")).unwrap_or_default()
-}
-
-/// One variable of `os-release(5)`, without its quotes.
-fn os_field(text: &str, key: &str) -> Option<String> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
-    Some(line.trim_matches(['"', '\'']).to_owned())
 }
 
 /// The first value of the first known key of `/proc/cpuinfo`.
@@ -259,10 +249,6 @@ mod tests {
         assert_eq!(ram_gib("MemTotal:       16303428 kB\nMemFree: 1 kB\n"), Some(16));
         assert_eq!(chosen("always [madvise] never"), Some("madvise".to_owned()));
         assert_eq!(chosen("nothing"), None);
-        let release = "PRETTY_NAME=\"Debian 12\"\nID=debian\nVERSION_ID='12'\n";
-        assert_eq!(os_field(release, "ID"), Some("debian".to_owned()));
-        assert_eq!(os_field(release, "VERSION_ID"), Some("12".to_owned()));
-        assert_eq!(os_field(release, "PRETTY_NAME"), Some("Debian 12".to_owned()));
     }
 
     #[test]

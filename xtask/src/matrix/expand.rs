@@ -23,10 +23,11 @@ use crate::facts::{Facts, Toolchain};
 use crate::hash::Digest;
 use crate::matrix::decode::Mistakes;
 use crate::matrix::model::{Experiment, Matrix, Options, SourceKind};
+use crate::toolchain::flags;
 
 use fixed::fixed;
 use generate::{Generated, generate};
-use ids::{Column, Columns, Conflict};
+use ids::{Column, Columns, Conflict, Found};
 use lack::{availability, used_settings};
 use rows::{AXES, Rows, SOURCE};
 use scope::{Scope, is_installed};
@@ -78,11 +79,12 @@ pub fn expand<'m>(
     let Generated { cells, combos, targets, rules, left_out, aliases } =
         generate(&scope, experiment, &fixed, &mut mistakes);
     targets::check_names(&scope, &combos, &mut mistakes);
-    let (unavailable, reasons) = availability(&scope, &cells);
+    let (mut unavailable, mut reasons) = availability(&scope, &cells);
     let used = used_settings(&scope, &cells, &unavailable);
-    let mut refusals = Vec::new();
-    let columns = Columns::new(&scope, &used, facts, recipe, &mut refusals);
-    mistakes.extend(refusals.into_iter().map(|refusal| refused(matrix, refusal)));
+    let mut found = Found::default();
+    let columns = Columns::new(&scope, &used, facts, recipe, &mut found);
+    lack::add(&scope, &cells, &found.lacks, &mut unavailable, &mut reasons);
+    mistakes.extend(found.refusals.into_iter().map(|refusal| refused(matrix, refusal)));
     let mut this = Expansion {
         experiment,
         rules,
@@ -150,6 +152,32 @@ impl<'m> Expansion<'m> {
         Some((self.scope.toolchain_name(index), self.scope.toolchains[index].as_ref().ok()))
     }
 
+    /// The compilers whose cells ask for link-time optimisation, whether it can be had or not.
+    pub fn lto_toolchains(&self) -> Vec<&'m str> {
+        let matrix = self.scope.matrix;
+        let used = used_settings(&self.scope, &self.cells, &vec![0; self.cells.len()]);
+        let asks = |source: usize, compiler: usize, marks: &[Vec<bool>]| {
+            let (source, family) = (&matrix.sources[source], self.scope.family(compiler));
+            let mut settings = matrix.axes.iter().zip(marks).flat_map(|(axis, marks)| {
+                axis.settings
+                    .iter()
+                    .zip(marks)
+                    .filter_map(|(setting, used)| used.then_some(setting))
+            });
+            flags::wants_lto(&source.options)
+                || settings.any(|s| flags::wants_lto(&ids::options_for(s, source.engine, family)))
+        };
+        let mut found: Vec<&str> = used
+            .iter()
+            .filter(|((source, _), _)| !is_installed(&matrix.sources[*source]))
+            .filter(|((source, compiler), marks)| asks(*source, *compiler, marks))
+            .map(|((_, compiler), _)| self.scope.toolchain_name(*compiler))
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// Axis and setting, in the order of the axes; nothing for an installed server.
     pub fn settings(&self, build: usize) -> Vec<(String, String)> {
         if self.is_installed(build) {
@@ -182,6 +210,7 @@ impl<'m> Expansion<'m> {
             toolchain: self.toolchain(build).and_then(|(_, toolchain)| toolchain.cloned()),
             settings: self.settings(build),
             options: self.options(row).map_err(|conflict| conflict.key)?,
+            system: self.column(row).map(|column| column.system(row)).unwrap_or_default(),
         })
     }
 
@@ -199,6 +228,7 @@ impl<'m> Expansion<'m> {
                 (toolchain.name.clone(), toolchain.version.clone(), toolchain.digest)
             }),
             options: spec.options.clone(),
+            system: spec.system.clone(),
         }
     }
 

@@ -44,6 +44,11 @@ pub fn why(old: &Inputs, new: &Inputs) -> Vec<String> {
     let pairs = |pairs: &[(String, String)]| {
         pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
     };
+    let system = |inputs: &Inputs| {
+        let named = inputs.system.iter().map(|(name, hash)| format!("{name} ({})", hash.short()));
+        named.collect::<Vec<_>>()
+    };
+    lines.extend(list("system", &system(old), &system(new)));
     let (old, new) = (&old.options, &new.options);
     lines.extend(list("cflags", &old.cflags, &new.cflags));
     lines.extend(list("cxxflags", &old.cxxflags, &new.cxxflags));
@@ -97,6 +102,7 @@ mod tests {
             source_facts: SourceFacts { version: "15.1".to_owned(), digest, patches: Vec::new() },
             toolchain: Some(("gcc".to_owned(), "12.2.0".to_owned(), digest)),
             options: Options { cflags, ..Options::default() },
+            system: Vec::new(),
         }
     }
 
@@ -124,6 +130,8 @@ mod tests {
             "{lines:?}"
         );
         assert!(lines[2].starts_with("patches nothing -> postgres/x.patch ("), "{lines:?}");
+        new.system = vec![("bison".to_owned(), Digest::of(b"c"))];
+        assert!(why(&old, &new).iter().any(|line| line.starts_with("system nothing -> bison (")));
         new.toolchain = None;
         assert!(why(&old, &new).contains(&"toolchain gcc 12.2.0 -> none".to_owned()));
     }

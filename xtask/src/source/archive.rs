@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use fs_err as fs;
@@ -24,6 +23,10 @@ pub(super) struct Limits {
     /// Bytes, unpacked.
     pub(super) bytes: u64,
 }
+
+/// The newest time stamp that an entry may have, seconds since 1970: the end of the year 9999, up to
+/// which compilers take `SOURCE_DATE_EPOCH`.
+const NEWEST: u64 = 253_402_300_799;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -164,6 +167,9 @@ impl Unpacker<'_> {
         };
         self.parents(&path)?;
         let mtime = entry.header().mtime()?;
+        if mtime > NEWEST {
+            bail!("its time stamp {mtime} is out of range: it lies after the year 9999");
+        }
         self.newest = self.newest.max(mtime);
         match self.listing.get(&path) {
             Some(Entry::Dir) if is_dir => return Ok(()),
@@ -253,9 +259,7 @@ impl Unpacker<'_> {
         file.flush()?;
         let mode = if executable { 0o755 } else { 0o644 };
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-        let time = UNIX_EPOCH
-            .checked_add(Duration::from_secs(mtime))
-            .with_context(|| format!("its time stamp {mtime} is out of range"))?;
+        let time = tree::time(mtime)?;
         let times = std::fs::FileTimes::new().set_modified(time).set_accessed(time);
         file.file().set_times(times).context("cannot set its time stamp")?;
         Ok(Entry::File { executable, mtime: (i64::try_from(mtime)?, 0) })

@@ -11,6 +11,7 @@ use super::fetch::{NETWORK_VARIABLES, last_line, needs, watch};
 use super::lock;
 use crate::env::Env;
 use crate::hash::Digest;
+use crate::host::os;
 use crate::proc::Proc;
 use crate::progress::Task;
 
@@ -171,11 +172,7 @@ fn config(dir: &Path) -> String {
 /// Only entries of the system's own release (`bookworm`, `bookworm-updates`, …) are taken, so that
 /// the lists of other vendors cost no time; all entries if that leaves none.
 fn source_lists(etc: &Path) -> anyhow::Result<Vec<(String, String)>> {
-    let release = fs::read_to_string(etc.join("os-release")).unwrap_or_default();
-    let codename = release
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
-        .map(|name| name.trim_matches('"').to_owned());
+    let codename = os::field(&os::release_in(etc), "VERSION_CODENAME");
     let mut files = vec![etc.join("apt/sources.list")];
     if let Ok(entries) = fs::read_dir(etc.join("apt/sources.list.d")) {
         files.extend(entries.flatten().map(|entry| entry.path()));

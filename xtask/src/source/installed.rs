@@ -1,32 +1,20 @@
 //! Installed servers: asked for their version and known by the content of their programs.
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use fs_err as fs;
-use serde::{Deserialize, Serialize};
 
 use crate::env::Env;
 use crate::facts::{SourceFacts, Unavailable};
 use crate::hash::Digest;
 use crate::matrix::model::Engine;
 use crate::proc::Proc;
+use crate::toolchain::{cache, identity};
 
 /// Folders below a prefix that have servers.
 const FOLDERS: [&str; 3] = ["bin", "sbin", "libexec"];
-
-/// What was found out about an installed server, and about which files it holds.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Known {
-    /// Path to device, inode, size, seconds and nanoseconds of the last change of content and of
-    /// the file itself: when one differs, the file is read again.
-    files: BTreeMap<PathBuf, [i64; 7]>,
-    facts: SourceFacts,
-}
 
 /// The version and the digest of the server in `prefix`.
 ///
@@ -78,58 +66,55 @@ fn companions(engine: Engine) -> &'static [&'static str] {
 }
 
 fn known(env: &Env, engine: Engine, prefix: &Path, server: &Path) -> anyhow::Result<SourceFacts> {
-    let mut paths = vec![server.to_owned()];
-    for name in companions(engine) {
-        let mut all = FOLDERS.iter().chain(&["scripts"]).map(|dir| prefix.join(dir).join(name));
-        paths.extend(all.find(|path| path.is_file()));
-    }
-    let mut files = BTreeMap::new();
-    for path in &paths {
-        files.insert(path.clone(), identity(path)?);
-    }
-    let key = Digest::of(format!("{} {}", engine.name(), server.display()).as_bytes());
-    let cache = env.cache().join(format!("installed-{}.json", key.short()));
-    if let Ok(text) = fs::read(&cache)
-        && let Ok(known) = serde_json::from_slice::<Known>(&text)
-        && known.files == files
-    {
-        return Ok(known.facts);
-    }
-    let said = Proc::new(server).arg("--version").timeout(Duration::from_secs(10)).read()?;
-    let version = parse_version(&said)
-        .with_context(|| format!("its `--version` says no version: `{said}`"))?;
-    let mut text = format!("installed {} {version}\n", engine.name());
-    for path in &paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        text.push_str(&format!("{name} {}\n", Digest::of_file(path)?));
-    }
-    let facts = SourceFacts { version, digest: Digest::of(text.as_bytes()), patches: Vec::new() };
-    let known = Known { files, facts };
-    // Without the cache the next call takes longer, nothing else.
-    let _ = write(&cache, &known);
-    Ok(known.facts)
+    let key = cache::key(&(engine.name(), server));
+    cache::stamped(&env.cache(), "installed", &key, |watched| {
+        let said = Proc::new(server).arg("--version").timeout(Duration::from_secs(10)).read()?;
+        let version = parse_version(&said)
+            .with_context(|| format!("its `--version` says no version: `{said}`"))?;
+        let mut paths = vec![server.to_owned()];
+        for name in companions(engine) {
+            let mut all = FOLDERS.iter().chain(&["scripts"]).map(|dir| prefix.join(dir).join(name));
+            paths.extend(all.find(|path| path.is_file()));
+        }
+        paths.extend(modules(prefix, watched));
+        paths.extend(identity::loaded_libraries(server));
+        let mut lines = Vec::new();
+        for path in &paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            lines.push(format!("{name} {}", watched.digest(path)?));
+        }
+        // A library of the prefix may also be one that the server loads.
+        lines.sort_unstable();
+        lines.dedup();
+        let text = format!("installed {} {version}\n{}\n", engine.name(), lines.join("\n"));
+        Ok(SourceFacts { version, digest: Digest::of(text.as_bytes()), patches: Vec::new() })
+    })
 }
 
-fn write(cache: &Path, known: &Known) -> anyhow::Result<()> {
-    let dir = cache.parent().context("no folder")?;
-    fs::create_dir_all(dir)?;
-    let draft = tempfile::NamedTempFile::new_in(dir)?;
-    fs::write(draft.path(), serde_json::to_vec_pretty(known)?)?;
-    draft.persist(cache)?;
-    Ok(())
-}
-
-fn identity(path: &Path) -> anyhow::Result<[i64; 7]> {
-    let meta = fs::metadata(path)?;
-    Ok([
-        meta.dev().cast_signed(),
-        meta.ino().cast_signed(),
-        meta.size().cast_signed(),
-        meta.mtime(),
-        meta.mtime_nsec(),
-        meta.ctime(),
-        meta.ctime_nsec(),
-    ])
+/// The shared libraries and modules that belong to the server: those in its prefix, but of a prefix
+/// that the whole system shares only those in folders of the engines. A folder counts as changed
+/// when a file comes or goes.
+fn modules(prefix: &Path, watched: &mut cache::Watched) -> Vec<PathBuf> {
+    const LIBRARIES: [&str; 2] = ["lib", "lib64"];
+    const OWN: [&str; 6] =
+        ["postgresql", "pgsql", "plugin", "mysql/plugin", "mariadb/plugin", "mysql/private"];
+    let is_shared = ["/", "/usr", "/usr/local"].iter().any(|shared| prefix == Path::new(shared));
+    let mut found = Vec::new();
+    for folder in LIBRARIES {
+        let folder = prefix.join(folder);
+        let top = (!is_shared).then(|| folder.clone());
+        for dir in top.into_iter().chain(OWN.map(|own| folder.join(own))) {
+            // A folder that is not there yet shows as a change of the one above.
+            watched.path(dir.ancestors().find(|above| above.is_dir()).unwrap_or(prefix));
+            let Ok(entries) = fs::read_dir(&dir) else { continue };
+            found.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                (name.ends_with(".so") || name.contains(".so.")) && path.is_file()
+            }));
+        }
+    }
+    found.sort_unstable();
+    found
 }
 
 /// The first word that begins with a digit, up to what is no number: `15.18` of

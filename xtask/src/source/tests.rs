@@ -307,5 +307,11 @@ fn an_installed_server_tells_version_and_content() {
     let second = facts(&world.env, &wanted).expect("facts");
     assert_eq!(second.version, "15.19");
     assert_ne!(second.digest, first.digest);
+    // A module that comes, and one that changes: the server's own program is the same.
+    world.write("pg/lib/plpgsql.so", "one");
+    let third = facts(&world.env, &wanted).expect("facts");
+    assert_ne!(third.digest, second.digest);
+    world.write("pg/lib/plpgsql.so", "two!");
+    assert_ne!(facts(&world.env, &wanted).expect("facts").digest, third.digest);
     assert!(ensure(&world.env, &wanted).is_err());
 }

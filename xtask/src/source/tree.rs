@@ -204,12 +204,22 @@ pub(super) fn plain_modes(root: &Path, listing: &Listing) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// A time stamp, from whole seconds since 1970.
+///
+/// # Errors
+/// When there is no such time on this system.
+pub(super) fn time(seconds: u64) -> anyhow::Result<std::time::SystemTime> {
+    std::time::UNIX_EPOCH
+        .checked_add(std::time::Duration::from_secs(seconds))
+        .with_context(|| format!("the time stamp {seconds} is out of range"))
+}
+
 /// Sets the time stamp of a file or folder, in whole seconds since 1970.
 ///
 /// # Errors
 /// When it cannot be set.
 pub(super) fn set_mtime(path: &Path, seconds: u64) -> anyhow::Result<()> {
-    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    let time = time(seconds)?;
     let times = std::fs::FileTimes::new().set_modified(time).set_accessed(time);
     let file = fs::File::open(path)?.into_parts().0;
     file.set_times(times).with_context(|| format!("cannot set the time of {}", path.display()))

@@ -43,6 +43,54 @@ impl Stamp {
     }
 }
 
+/// The files that an answer comes from, each stamped before it is read.
+#[derive(Debug, Default)]
+pub struct Watched {
+    stamps: Vec<Stamp>,
+}
+
+impl Watched {
+    /// The hash of a file's content.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn digest(&mut self, path: &Path) -> std::io::Result<Digest> {
+        self.path(path);
+        Digest::of_file(path)
+    }
+
+    /// A file or a folder (that is, which names are in it) on which the answer depends.
+    pub fn path(&mut self, path: &Path) {
+        self.stamps.extend(Stamp::of(path));
+    }
+}
+
+/// The kept answer while none of its files has changed, else a new one.
+///
+/// # Errors
+/// Those of `ask`; they are not kept.
+pub fn stamped<T: Serialize + DeserializeOwned>(
+    cache: &Path,
+    kind: &str,
+    key: &Digest,
+    ask: impl FnOnce(&mut Watched) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    if let Some((answer, stamps)) = get::<(T, Vec<Stamp>)>(cache, kind, key)
+        && fresh(&stamps)
+    {
+        return Ok(answer);
+    }
+    let mut watched = Watched::default();
+    let answer = ask(&mut watched)?;
+    // A cache that cannot be written costs time, nothing else.
+    let _ = put(cache, kind, key, &(&answer, &watched.stamps));
+    Ok(answer)
+}
+
+fn fresh(stamps: &[Stamp]) -> bool {
+    stamps.iter().all(|stamp| Stamp::of(&stamp.path).as_ref() == Some(stamp))
+}
+
 #[derive(Serialize, Deserialize)]
 struct Kept {
     toolchain: Toolchain,
@@ -58,8 +106,7 @@ pub fn key(what: &impl Serialize) -> Digest {
 /// A toolchain that was probed before and of which nothing has changed.
 pub fn toolchain(cache: &Path, key: &Digest, search: &mut Search) -> Option<Toolchain> {
     let kept: Kept = get(cache, "toolchain", key)?;
-    let fresh = kept.stamps.iter().all(|stamp| Stamp::of(&stamp.path).as_ref() == Some(stamp));
-    (fresh && search.same(&kept.lookups)).then_some(kept.toolchain)
+    (fresh(&kept.stamps) && search.same(&kept.lookups)).then_some(kept.toolchain)
 }
 
 /// Keeps a probed toolchain.

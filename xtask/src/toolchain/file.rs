@@ -7,6 +7,7 @@ use std::path::Path;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
+use crate::host::os;
 use crate::matrix::model::Family;
 
 /// The file as written.
@@ -68,14 +69,26 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// The packages that bring the compiler on this distribution; none where that is not known.
+    pub fn packages(&self) -> Vec<String> {
+        let found = packages(&self.packages, &self.suffix, &os::release());
+        found.map_or_else(Vec::new, |(_, names)| names)
+    }
+
+    /// The packages that bring what link-time optimisation needs besides.
+    pub fn lto_packages(&self) -> Vec<String> {
+        let found = packages(&self.lto_packages, &self.suffix, &os::release());
+        found.map_or_else(Vec::new, |(_, names)| names)
+    }
+
     /// The command that installs the compiler on this distribution, if known.
     pub fn hint(&self) -> Option<String> {
-        install(&self.packages, &self.suffix, &os_release())
+        install(&self.packages, &self.suffix, &os::release())
     }
 
     /// The command that installs what link-time optimisation needs besides, if known.
     pub fn lto_hint(&self) -> Option<String> {
-        install(&self.lto_packages, &self.suffix, &os_release())
+        install(&self.lto_packages, &self.suffix, &os::release())
     }
 
     /// What the file demands, if `version` does not have it: `13`, `14 or later`.
@@ -208,30 +221,34 @@ fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
-fn os_release() -> String {
-    fs::read_to_string("/etc/os-release").unwrap_or_default()
-}
-
-fn install(
-    packages: &BTreeMap<String, Vec<String>>,
+/// The distribution's name in the table, and its packages.
+fn packages(
+    table: &BTreeMap<String, Vec<String>>,
     suffix: &str,
     os_release: &str,
-) -> Option<String> {
-    let value = |key: &str| {
-        os_release
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
-            .map_or_else(String::new, |value| value.trim_matches('"').to_owned())
-    };
+) -> Option<(String, Vec<String>)> {
+    let value = |key: &str| os::field(os_release, key).unwrap_or_default();
     let ids = format!("{} {}", value("ID"), value("ID_LIKE"));
     let (id, names) = ids.split_whitespace().find_map(|id| {
         // openSUSE names itself `opensuse-leap` and the like.
         let id = if id.starts_with("opensuse") { "opensuse" } else { id };
-        packages.get_key_value(id)
+        table.get_key_value(id)
     })?;
-    if !suffix.is_empty() && !names.iter().any(|name| name.contains("{suffix}")) {
+    let is_versioned = |name: &String| name.contains("{suffix}") || name.contains("{major}");
+    if !suffix.is_empty() && !names.iter().any(is_versioned) {
         return None;
     }
+    let major = suffix.trim_start_matches('-');
+    let fill = |name: &String| name.replace("{suffix}", suffix).replace("{major}", major);
+    Some((id.clone(), names.iter().map(fill).collect()))
+}
+
+fn install(
+    table: &BTreeMap<String, Vec<String>>,
+    suffix: &str,
+    os_release: &str,
+) -> Option<String> {
+    let (id, names) = packages(table, suffix, os_release)?;
     let command = match id.as_str() {
         "debian" | "ubuntu" => "apt-get install",
         "fedora" | "rhel" | "centos" => "dnf install",
@@ -240,7 +257,6 @@ fn install(
         "opensuse" | "suse" => "zypper install",
         _ => return None,
     };
-    let names: Vec<String> = names.iter().map(|name| name.replace("{suffix}", suffix)).collect();
     Some(format!("{command} {}", names.join(" ")))
 }
 
@@ -260,11 +276,21 @@ mod tests {
         assert_eq!(clang.objection("14.0.6"), None);
         assert_eq!(clang.objection("15.0.1"), Some("14".into()));
         let debian = install(&clang.packages, &clang.suffix, "NAME=x\nID=debian\n");
-        assert_eq!(debian.unwrap(), "apt-get install clang-14");
+        assert_eq!(debian.unwrap(), "apt-get install clang-14 libc6-dev");
         let mint = install(&clang.packages, "", "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n");
-        assert_eq!(mint.unwrap(), "apt-get install clang");
+        assert_eq!(mint.unwrap(), "apt-get install clang libc6-dev");
         assert_eq!(install(&clang.packages, "-14", "ID=arch\n"), None, "no package per version");
         assert_eq!(install(&clang.packages, "", "ID=plan9\n"), None);
+        let suse = install(&clang.lto_packages, "-17", "ID=\"opensuse-leap\"\n");
+        assert_eq!(suse.unwrap(), "zypper install lld17 llvm17");
+        let alpine = install(&clang.packages, "-17", "ID=alpine\n");
+        assert_eq!(alpine.unwrap(), "apk add clang17 musl-dev");
+        let gcc = parse(GCC, "toolchains/gcc.toml", "gcc-13", "13").unwrap();
+        let suse = install(&gcc.packages, &gcc.suffix, "ID=opensuse-tumbleweed\n");
+        assert_eq!(suse.unwrap(), "zypper install gcc13 glibc-devel");
+        assert_eq!(install(&gcc.packages, "-13", "ID=fedora\n"), None);
+        let fedora = install(&gcc.packages, "", "ID=rocky\nID_LIKE=\"rhel centos fedora\"\n");
+        assert_eq!(fedora.unwrap(), "dnf install gcc glibc-devel");
     }
 
     #[test]

@@ -74,6 +74,40 @@ pub fn resolve(
     }
 }
 
+/// What this machine lacks for these options: a linker for link-time optimisation, or features of
+/// the processor, without which the server would be built and then die of its first instruction.
+pub fn lack(toolchain: &Toolchain, options: &Options, cpu: &Cpu) -> Option<String> {
+    if wants_lto(options)
+        && let Some(refusal) = &toolchain.details.lto_refusal
+    {
+        return Some(format!("link-time optimisation with {}: {refusal}", toolchain.name));
+    }
+    // Where the kernel tells no features, none can be missed.
+    let known = std::env::consts::ARCH == "x86_64" && !cpu.features.is_empty();
+    [&options.cflags, &options.cxxflags].into_iter().filter(|_| known).find_map(|list| {
+        let missing = native::missing_on_this_cpu(&native::required_features(list), cpu);
+        let first = missing.first()?;
+        let needs =
+            |flag: &&String| native::required_features(std::slice::from_ref(*flag)).contains(first);
+        let flag = list.iter().rfind(needs).map_or("", String::as_str);
+        Some(format!("this CPU lacks {}, which `{flag}` needs", missing.join(", ")))
+    })
+}
+
+/// Whether these options ask for link-time optimisation, by flags or by an option of CMake.
+pub fn wants_lto(options: &Options) -> bool {
+    let by_flags = [&options.cflags, &options.cxxflags, &options.ldflags].iter().any(|list| {
+        let last = list.iter().rfind(|flag| flag.starts_with("-flto") || *flag == "-fno-lto");
+        last.is_some_and(|flag| flag != "-fno-lto")
+            || list.iter().any(|flag| flag == "-fuse-ld=lld")
+    });
+    by_flags
+        || options.cmake.iter().any(|(key, value)| {
+            ["WITH_LTO", "CMAKE_INTERPROCEDURAL_OPTIMIZATION"].contains(&key.as_str())
+                && !["0", "OFF", "FALSE", "NO", "N", ""].contains(&value.to_uppercase().as_str())
+        })
+}
+
 fn with(options: &Options, [cflags, cxxflags, ldflags]: [Vec<String>; 3]) -> Options {
     Options { cflags, cxxflags, ldflags, ..options.clone() }
 }
@@ -288,6 +322,49 @@ mod tests {
 
     fn cflags(text: &str) -> Options {
         Options { cflags: words(text), cxxflags: words(text), ..Options::default() }
+    }
+
+    #[test]
+    fn what_the_machine_lacks() {
+        let mut toolchain = Toolchain {
+            name: "clang".to_owned(),
+            family: Family::Clang,
+            version: "14.0.6".to_owned(),
+            target: String::new(),
+            tools: Vec::new(),
+            files: Vec::new(),
+            digest: crate::hash::Digest::of(b""),
+            details: Default::default(),
+        };
+        let linker = Options { ldflags: words("-fuse-ld=lld"), ..Options::default() };
+        let cmake = |value: &str| Options {
+            cmake: vec![("WITH_LTO".to_owned(), value.to_owned())],
+            ..Options::default()
+        };
+        let lto = [cflags("-O2 -flto=thin"), cflags("-fno-lto -flto"), linker, cmake("ON")];
+        let plain = [cflags("-O2"), cflags("-flto -fno-lto"), cmake("off"), Options::default()];
+        let old = Cpu { features: words("sse4_2 ssse3").into_iter().collect(), ..Cpu::default() };
+        for options in lto.iter().chain(&plain) {
+            assert_eq!(lack(&toolchain, options, &old), None, "{options:?}");
+        }
+        toolchain.details.lto_refusal = Some("no matching lld".to_owned());
+        for options in &lto {
+            let reason = lack(&toolchain, options, &old).unwrap();
+            assert_eq!(reason, "link-time optimisation with clang: no matching lld");
+        }
+        for options in &plain {
+            assert_eq!(lack(&toolchain, options, &old), None, "{options:?}");
+        }
+        if std::env::consts::ARCH == "x86_64" {
+            let reason = lack(&toolchain, &cflags("-O2 -march=x86-64-v3"), &old).unwrap();
+            assert!(reason.starts_with("this CPU lacks abm, avx, avx2, bmi1, "), "{reason}");
+            assert!(reason.ends_with(", which `-march=x86-64-v3` needs"), "{reason}");
+            let reason = lack(&toolchain, &cflags("-msse4.2 -mavx512f"), &old).unwrap();
+            assert_eq!(reason, "this CPU lacks avx512f, which `-mavx512f` needs");
+        }
+        // Where the kernel tells nothing, nothing is missed; and `native` is what is there.
+        assert_eq!(lack(&toolchain, &cflags("-mavx512f"), &Cpu::default()), None);
+        assert_eq!(lack(&toolchain, &cflags("-march=native"), &old), None);
     }
 
     fn installed(name: &str, cache: &Path) -> Toolchain {

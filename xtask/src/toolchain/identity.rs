@@ -99,7 +99,7 @@ fn determining(toolchain: &Toolchain, cc: &Path) -> anyhow::Result<BTreeSet<Path
 }
 
 /// The shared libraries that a program loads; none for a script or a static program.
-fn loaded_libraries(program: &Path) -> Vec<PathBuf> {
+pub fn loaded_libraries(program: &Path) -> Vec<PathBuf> {
     if !super::elf::is_elf(program) {
         return Vec::new();
     }

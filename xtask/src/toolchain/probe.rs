@@ -358,7 +358,7 @@ mod tests {
         let release = fs::read_to_string("/etc/os-release").unwrap();
         if release.lines().any(|line| line == "ID=debian" || line == "ID=ubuntu") {
             let text = error.to_string();
-            assert_eq!(text, "clang not found; install with `apt-get install clang`");
+            assert_eq!(text, "clang not found; install with `apt-get install clang libc6-dev`");
         }
         let text = "family = \"gcc\"\ncc = [\"gcc\"]\nversion = \"3.4\"\n";
         fs::write(folder.path().join("old.toml"), text).unwrap();

@@ -2,18 +2,19 @@
 //!
 //! The hashed text has no ambiguity: every text and list is preceded by its length. It holds, in
 //! this order: the recipe's revision, the digest of the source tree, the digest of the compiler,
-//! and the resolved options list by list. Names of sources, axes, settings and variants are not in
+//! the resolved options list by list, and what the build takes from the system, if anything. Names of sources, axes, settings and variants are not in
 //! it, so renaming, or adding an axis that adds no option, changes no id.
 
 use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::facts::{Facts, Toolchain};
+use crate::facts::{Facts, Unavailable, Unusable};
 use crate::hash::Digest;
 use crate::matrix::expand::rows::{AXES, SOURCE};
 use crate::matrix::expand::scope::{Scope, is_installed};
-use crate::matrix::model::{Engine, Options, Setting};
+use crate::matrix::model::{Engine, Family, Options, Setting};
+use crate::toolchain::system;
 
 /// Gives the revision of an engine's recipe; raised when the recipe changes the bytes.
 pub type Recipe = fn(Engine) -> &'static str;
@@ -21,8 +22,8 @@ pub type Recipe = fn(Engine) -> &'static str;
 /// The recipe's revision of an installed server, which nothing makes.
 pub const INSTALLED: &str = "installed";
 
-/// How many lists [`Options`] has.
-const LISTS: usize = 6;
+/// The lists of [`Options`], and behind them what is taken from the system.
+const LISTS: usize = 7;
 
 /// The id of a build from its parts; the definition that the fast way below must agree with.
 pub fn build_id(
@@ -30,9 +31,10 @@ pub fn build_id(
     source: &Digest,
     toolchain: Option<&Digest>,
     options: &Options,
+    system: &[(String, Digest)],
 ) -> Digest {
     let mut hasher = prefix(recipe, source, toolchain);
-    let part = Part::new(options.clone());
+    let part = Part::new(options.clone(), system.to_vec());
     let mut buffer = Vec::new();
     serialise(&[&part], &mut buffer);
     hasher.update(&buffer);
@@ -59,11 +61,13 @@ pub fn put(text: &[u8], bytes: &mut Vec<u8>) {
 pub struct Part {
     /// The options.
     pub options: Options,
+    /// What they take from the system: name and hash.
+    pub system: Vec<(String, Digest)>,
     lists: [(u32, Vec<u8>); LISTS],
 }
 
 impl Part {
-    fn new(options: Options) -> Self {
+    fn new(options: Options, system: Vec<(String, Digest)>) -> Self {
         fn texts(list: &[String]) -> (u32, Vec<u8>) {
             let mut bytes = Vec::new();
             list.iter().for_each(|text| put(text.as_bytes(), &mut bytes));
@@ -77,6 +81,7 @@ impl Part {
             }
             (list.len() as u32, bytes)
         }
+        let hashes: Vec<_> = system.iter().map(|(n, hash)| (n.clone(), hash.to_string())).collect();
         let lists = [
             texts(&options.cflags),
             texts(&options.cxxflags),
@@ -84,15 +89,19 @@ impl Part {
             texts(&options.configure),
             pairs(&options.cmake),
             pairs(&options.env),
+            pairs(&hashes),
         ];
-        Self { options, lists }
+        Self { options, system, lists }
     }
 }
 
 fn serialise(parts: &[&Part], buffer: &mut Vec<u8>) {
     for list in 0..LISTS {
         let count: u32 = parts.iter().map(|part| part.lists[list].0).sum();
-        buffer.extend(count.to_be_bytes());
+        // Nothing follows the last list, so that it may be left out when it is empty.
+        if count > 0 || list + 1 < LISTS {
+            buffer.extend(count.to_be_bytes());
+        }
         if count > 0 {
             parts.iter().for_each(|part| buffer.extend_from_slice(&part.lists[list].1));
         }
@@ -121,8 +130,20 @@ pub struct Conflict {
     pub second: (usize, usize),
 }
 
-/// A setting whose flags the compiler refuses: axis, setting, what the compiler says.
-pub type Refusal = (Option<(usize, usize)>, String);
+/// A setting (axis, setting) or a source's own options.
+type Place = Option<(usize, usize)>;
+
+/// A setting whose flags the compiler refuses, and what the compiler says.
+pub type Refusal = (Place, String);
+
+/// What resolving found besides the options.
+#[derive(Default)]
+pub struct Found {
+    /// Mistakes.
+    pub refusals: Vec<Refusal>,
+    /// By source and compiler: options for which this machine lacks something.
+    pub lacks: HashMap<(usize, usize), Vec<(Place, Unavailable)>>,
+}
 
 impl Column {
     fn parts_of<'a>(&'a self, row: &'a [u16]) -> impl Iterator<Item = (usize, usize, &'a Part)> {
@@ -160,6 +181,12 @@ impl Column {
         Ok(all)
     }
 
+    /// What a cell takes from the system: for the source, then for each setting.
+    pub fn system(&self, row: &[u16]) -> Vec<(String, Digest)> {
+        let parts = std::iter::once(&self.source).chain(self.parts_of(row).map(|(_, _, p)| p));
+        parts.flat_map(|part| part.system.iter().cloned()).collect()
+    }
+
     fn setter(&self, row: &[u16], key: &str, before: usize) -> Option<(usize, usize)> {
         let sets = |options: &Options| {
             options.cmake.iter().chain(&options.env).any(|(known, _)| known == key)
@@ -177,7 +204,7 @@ impl Column {
         let mut hasher = self.prefix.clone();
         buffer.clear();
         if self.overlaps {
-            serialise(&[&Part::new(self.options(row)?)], buffer);
+            serialise(&[&Part::new(self.options(row)?, self.system(row))], buffer);
         } else {
             let mut parts: [&Part; 64] = [&self.source; 64];
             let mut count = 1;
@@ -185,7 +212,7 @@ impl Column {
                 if count == parts.len() {
                     // More axes than anyone has: the slow way gives the same.
                     buffer.clear();
-                    serialise(&[&Part::new(self.options(row)?)], buffer);
+                    serialise(&[&Part::new(self.options(row)?, self.system(row))], buffer);
                     hasher.update(&*buffer);
                     return Ok(Digest(hasher.finalize().into()));
                 }
@@ -212,14 +239,14 @@ impl Columns {
         used: &HashMap<(usize, usize), Vec<Vec<bool>>>,
         facts: &dyn Facts,
         recipe: Recipe,
-        refusals: &mut Vec<Refusal>,
+        found: &mut Found,
     ) -> Self {
         let compilers = scope.toolchains.len();
         let mut by_source: Vec<Vec<Option<Column>>> = Vec::new();
         for source in 0..scope.matrix.sources.len() {
             let of_compiler = |compiler: usize| {
                 let used = used.get(&(source, compiler))?;
-                column(scope, source, compiler, used, facts, recipe, refusals)
+                column(scope, source, compiler, used, facts, recipe, found)
             };
             by_source.push((0..compilers).map(of_compiler).collect());
         }
@@ -239,28 +266,43 @@ fn column(
     used: &[Vec<bool>],
     facts: &dyn Facts,
     recipe: Recipe,
-    refusals: &mut Vec<Refusal>,
+    found: &mut Found,
 ) -> Option<Column> {
     let model = &scope.matrix.sources[source];
     let source_facts = scope.sources[source].as_ref()?.as_ref().ok()?;
     if is_installed(model) {
         let prefix = prefix(INSTALLED, &source_facts.digest, None);
-        let empty = Part::new(Options::default());
+        let empty = Part::new(Options::default(), Vec::new());
         return Some(Column { prefix, source: empty, parts: Vec::new(), overlaps: false });
     }
     let toolchain = scope.toolchains[compiler].as_ref().ok()?;
+    let of_source = system::of_source(model);
     let mut resolve = |options: Options, place: Option<(usize, usize)>| {
+        let needs = match place {
+            None => of_source.clone(),
+            Some(_) => {
+                let mut needs = system::of_options(model.engine, &options, &[]);
+                needs.retain(|need| !of_source.contains(need));
+                needs
+            }
+        };
+        let system = facts.system(toolchain, &needs);
         if options.is_empty() {
-            return Part::new(options);
+            return Part::new(options, system);
         }
         match facts.resolve(toolchain, &options) {
-            Ok(resolved) => Part::new(resolved),
-            Err(words) => {
+            Ok(resolved) => Part::new(resolved, system),
+            Err(Unusable::Refused(words)) => {
                 let refusal = (place, format!("`{}` refuses: {words}", toolchain.name));
-                if !refusals.contains(&refusal) {
-                    refusals.push(refusal);
+                if !found.refusals.contains(&refusal) {
+                    found.refusals.push(refusal);
                 }
-                Part::new(options)
+                Part::new(options, system)
+            }
+            // As written: no cell with it gets an id.
+            Err(Unusable::Unavailable(lack)) => {
+                found.lacks.entry((source, compiler)).or_default().push((place, lack));
+                Part::new(options, system)
             }
         }
     };
@@ -269,7 +311,7 @@ fn column(
     for (axis, used) in used.iter().enumerate() {
         let settings = &scope.matrix.axes[axis].settings;
         let of_setting = |(setting, used): (usize, &bool)| {
-            let options = options_for(&settings[setting], model.engine, toolchain);
+            let options = options_for(&settings[setting], model.engine, Some(toolchain.family));
             used.then(|| resolve(options, Some((axis, setting))))
         };
         parts.push(used.iter().enumerate().map(of_setting).collect());
@@ -280,11 +322,11 @@ fn column(
 }
 
 /// What a setting adds for this engine and compiler, as written.
-fn options_for(setting: &Setting, engine: Engine, toolchain: &Toolchain) -> Options {
+pub fn options_for(setting: &Setting, engine: Engine, family: Option<Family>) -> Options {
     let mut options = setting.common.clone();
     for special in &setting.special {
         let engine_fits = special.engine.is_none_or(|wanted| wanted == engine);
-        let family_fits = special.family.is_none_or(|wanted| wanted == toolchain.family);
+        let family_fits = special.family.is_none_or(|wanted| Some(wanted) == family);
         if engine_fits && family_fits {
             // The special value of a variable stands for the common one.
             let own = &special.options;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::facts::Unavailable;
 use crate::matrix::expand::rows::{AXES, Rows, SOURCE};
 use crate::matrix::expand::scope::{Gate, Scope, is_installed};
 
@@ -38,6 +39,33 @@ pub fn availability(scope: &Scope<'_>, cells: &Rows) -> (Vec<u32>, Vec<String>) 
     });
     let unavailable = unavailable.collect();
     (unavailable, reasons)
+}
+
+/// Adds what resolving their options showed to be lacking for cells that seemed to be available.
+pub fn add(
+    scope: &Scope<'_>,
+    cells: &Rows,
+    lacks: &HashMap<(usize, usize), Vec<(Option<(usize, usize)>, Unavailable)>>,
+    unavailable: &mut [u32],
+    reasons: &mut Vec<String>,
+) {
+    if lacks.is_empty() {
+        return;
+    }
+    let mut known: HashMap<String, u32> = HashMap::new();
+    for (row, reason) in cells.iter().zip(unavailable).filter(|(_, reason)| **reason == 0) {
+        let of_column = lacks.get(&(usize::from(row[SOURCE]), scope.toolchain(row)));
+        let has = |place: &Option<(usize, usize)>| {
+            place.is_none_or(|(axis, setting)| usize::from(row[AXES + axis]) == setting)
+        };
+        let lack = of_column.into_iter().flatten().find(|(place, _)| has(place));
+        if let Some((_, lack)) = lack {
+            *reason = *known.entry(lack.to_string()).or_insert_with_key(|text| {
+                reasons.push(text.clone());
+                reasons.len() as u32
+            });
+        }
+    }
 }
 
 /// By source and compiler: which settings the available cells have.

@@ -4,7 +4,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::diag::File;
-use crate::facts::{Facts, SourceFacts, Toolchain, Unavailable};
+use crate::facts::{Facts, SourceFacts, Toolchain, Unavailable, Unusable};
 use crate::matrix::model::{Engine, Family, Source};
 use crate::matrix::{Known, expand, parse};
 
@@ -31,7 +31,7 @@ impl Facts for GccOnly {
         })
     }
 
-    fn resolve(&self, _: &Toolchain, options: &Options) -> Result<Options, String> {
+    fn resolve(&self, _: &Toolchain, options: &Options) -> Result<Options, Unusable> {
         Ok(options.clone())
     }
 

@@ -13,6 +13,9 @@ pub fn read(tables: Vec<(Entry<'_>, Table<'_>)>, mistakes: &mut Mistakes) -> Vec
     tables.into_iter().map(|(entry, table)| source(&entry, table, mistakes)).collect()
 }
 
+/// The major versions of PostgreSQL that its recipe builds.
+const POSTGRES: std::ops::RangeInclusive<u32> = 13..=18;
+
 /// The word of an engine.
 pub fn engine_of(word: &Text<'_>, mistakes: &mut Mistakes) -> Option<Engine> {
     let names = Engine::ALL.iter().map(|engine| engine.name());
@@ -46,6 +49,16 @@ fn source(entry: &Entry<'_>, mut table: Table<'_>, mistakes: &mut Mistakes) -> S
     {
         let message = "an installed server is never built: it takes no `options` and no `patches`";
         mistakes.push(Diagnostic::at(&table.span, message));
+    }
+    let is_built = !matches!(kind, Some(SourceKind::Prefix { .. }));
+    if let (Some(Engine::Postgres), Some(found), Some(text)) = (engine, &parsed, &version)
+        && is_built
+        && !POSTGRES.contains(&found.major())
+    {
+        let message = format!("PostgreSQL {found} cannot be built");
+        let (first, last) = (POSTGRES.start(), POSTGRES.end());
+        let item = Diagnostic::at(&text.span, message);
+        mistakes.push(item.help(format!("the recipe builds {first} to {last}")));
     }
     table.finish(mistakes);
     // A broken source stays known, so that what names it is not a second mistake.

@@ -301,3 +301,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn versions_without_a_recipe_are_refused_in_their_place() {
+    let text = |version: &str| {
+        format!(
+            "schema = 1\n[source.pg]\nengine = \"postgres\"\nversion = \"{version}\"\n\
+             git = \"x\"\nrev = \"0123456789012345678901234567890123456789\"\n"
+        )
+    };
+    for good in ["13.0", "15.18", "18"] {
+        assert!(read(&text(good)).is_ok(), "{good}");
+    }
+    for bad in ["9.6.24", "12.22", "19.1"] {
+        let shown = read(&text(bad)).expect_err("a mistake").to_string();
+        assert!(shown.contains(&format!("PostgreSQL {bad} cannot be built")), "{shown}");
+        assert!(shown.contains("matrix.toml:4:11"), "{shown}");
+        assert!(shown.contains("the recipe builds 13 to 18"), "{shown}");
+    }
+    // An installed server is not built; other engines count otherwise.
+    let installed = "schema = 1\n[source.pg]\nengine = \"postgres\"\nversion = \"12.1\"\n\
+                     prefix = \"/opt/pg\"\n";
+    assert!(read(installed).is_ok());
+    assert!(read(&text("8.0.39").replace("postgres", "mysql")).is_ok());
+}

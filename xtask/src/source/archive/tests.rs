@@ -161,6 +161,26 @@ fn evil_links_are_refused() {
 }
 
 #[test]
+fn time_stamps_of_every_kind_are_bounded() {
+    for made in [
+        file("p/far", "x"),
+        other(b'5', "p/far", ""),
+        other(b'2', "p/far", "none"),
+        other(b'1', "p/far", "p/a"),
+    ] {
+        // The field holds up to 11 octal digits, or by GNU's form any number.
+        for mtime in [NEWEST + 1, u64::MAX >> 1, u64::MAX] {
+            let late = Made { mtime, ..made.clone() };
+            refused(&[file("p/a", "x"), late.clone()], "the entry `p/far` is refused");
+            refused(&[file("p/a", "x"), late], "out of range");
+        }
+        let last = Made { mtime: 8_000_000_000, ..made };
+        let newest = try_unpack(&tar(&[file("p/a", "x"), last]), &Limits::default()).1;
+        assert_eq!(newest.expect("unpacks"), 8_000_000_000);
+    }
+}
+
+#[test]
 fn limits_hold() {
     let entries = [file("p/a", "12345"), file("p/b", "12345")];
     let limits = |entries, bytes| Limits { entries, bytes };
