@@ -18,6 +18,7 @@ use crate::stats::{Estimate, Rule, Verdict, rank, verdict};
 
 mod collect;
 mod host;
+mod show;
 mod warnings;
 
 pub use warnings::{Warning, WarningKind};

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::audit::judge::{Report, SHOWN, Verdict, judge};
+use crate::audit::judge::{Finding, Report, SHOWN, Verdict, judge};
 use crate::audit::{allowed, asked, describe, read_tree};
 use crate::build::spec::Spec;
 use crate::build::store::Store as Builds;
@@ -78,6 +78,28 @@ fn audit(builds: &Builds, spec: &Spec) -> anyhow::Result<Option<Report>> {
     }))
 }
 
+/// What several binaries have in common, told once; mismatches stay one by one.
+fn merged(findings: &[Finding]) -> Vec<Finding> {
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let same = merged.iter_mut().find(|other| {
+            finding.verdict != Verdict::Mismatch
+                && (other.verdict, &other.text) == (finding.verdict, &finding.text)
+        });
+        match same {
+            Some(other) => {
+                other.unit_count += finding.unit_count;
+                other.text_bytes += finding.text_bytes;
+                if !other.binary.ends_with("and others") {
+                    other.binary.push_str(" and others");
+                }
+            }
+            None => merged.push(finding.clone()),
+        }
+    }
+    merged
+}
+
 fn print(out: &mut dyn std::io::Write, name: &str, report: &Report) -> anyhow::Result<()> {
     let verdict = match report.verdict {
         Verdict::AsAsked => "as asked",
@@ -90,7 +112,7 @@ fn print(out: &mut dyn std::io::Write, name: &str, report: &Report) -> anyhow::R
         "{name}: {verdict} ({} compile units, {} bytes of code)",
         report.units, report.text_bytes
     )?;
-    for finding in &report.findings {
+    for finding in &merged(&report.findings) {
         let word = match finding.verdict {
             Verdict::Mismatch => "mismatch ",
             Verdict::Unknown => "unknown  ",

@@ -54,7 +54,7 @@ pub fn of_experiment(
     ids: Ids,
 ) -> anyhow::Result<Comparison> {
     let experiment = expansion.experiment;
-    let mut records = read_records(env, &Store::new(&env.results), &experiment.name)?;
+    let records = read_records(env, &Store::new(&env.results), &experiment.name)?;
     if records.is_empty() {
         return Err(coded(
             Code::Input,
@@ -69,10 +69,6 @@ pub fn of_experiment(
         (None, index) => expansion.target(index.unwrap_or(0)).name,
     };
     let selection = loaded.select(common, expansion)?;
-    records.retain(|record| {
-        selection.microbenchmark(&record.microbenchmark)
-            && (record.target == base || selection.target(&record.target, &record.build))
-    });
     let current = current(env, expansion, &records, &base)?;
     let workload = experiment.workload.map(|index| &loaded.matrix.workloads[index]);
     let workloads = workload
@@ -80,7 +76,17 @@ pub fn of_experiment(
         .transpose()?
         .flatten();
     let order = workload.map_or(Vec::new(), |workload| workload.microbenchmarks.clone());
-    compare(&records, &base, Options { current, workloads, order, ..Options::default() })
+    let options = Options { current, workloads, order, ..Options::default() };
+    let mut comparison = compare(&records, &base, options)?;
+    // Judged together, then shown in part.
+    let build = |target: &str| target.split('.').next().unwrap_or(target).to_owned();
+    comparison.show_only(&|target| selection.target(target, &build(target)), &|name| {
+        selection.microbenchmark(name)
+    });
+    if comparison.hosts.iter().all(|host| host.rows.is_empty() || host.targets.is_empty()) {
+        return Err(coded(Code::Input, "`--only` and `--skip` leave nothing to show"));
+    }
+    Ok(comparison)
 }
 
 /// The ids of the targets as they are on this machine. Where that cannot be told, because it lacks

@@ -41,11 +41,14 @@ pub fn availability(scope: &Scope<'_>, cells: &Rows) -> (Vec<u32>, Vec<String>) 
     (unavailable, reasons)
 }
 
+/// The axis and setting that lack something (`None`: the source itself), and what.
+type Lack = (Option<(usize, usize)>, Unavailable);
+
 /// Adds what resolving their options showed to be lacking for cells that seemed to be available.
 pub fn add(
     scope: &Scope<'_>,
     cells: &Rows,
-    lacks: &HashMap<(usize, usize), Vec<(Option<(usize, usize)>, Unavailable)>>,
+    lacks: &HashMap<(usize, usize), Vec<Lack>>,
     unavailable: &mut [u32],
     reasons: &mut Vec<String>,
 ) {
