@@ -39,10 +39,14 @@ fn every_file_says_what_it_is_for_and_is_short() {
             wrong.push(format!("{name}: {lines} lines, the limit is {LINES}; cut it"));
         }
         for (index, line) in text.lines().enumerate() {
-            if line.trim_end() != line {
+            // What a test expects to be printed is as wide as it is printed.
+            let printed = name.ends_with("tests.rs");
+            if !printed && line.trim_end() != line {
                 wrong.push(format!("{name}:{}: white space at the end", index + 1));
             }
-            if line.chars().count() > COLUMNS && !line.contains("https://") {
+            // A text is not torn apart for the sake of a column.
+            let text = line.contains('"') || line.contains("https://");
+            if !printed && !text && line.chars().count() > COLUMNS {
                 wrong.push(format!("{name}:{}: more than {COLUMNS} columns", index + 1));
             }
         }

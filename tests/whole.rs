@@ -73,7 +73,10 @@ fn from_the_tarball_to_the_comparison() {
         let cpu = outcome["server"]["user-seconds"].as_f64().expect("a number")
             + outcome["server"]["system-seconds"].as_f64().expect("a number");
         assert!(cpu > 0.0 && cpu < 60.0, "{record}");
-        assert!(outcome["client"]["user-seconds"].as_f64() > Some(0.0), "{record}");
+        // A driver that waits for scans hardly uses the CPU in user mode.
+        let client = outcome["client"]["user-seconds"].as_f64().expect("a number")
+            + outcome["client"]["system-seconds"].as_f64().expect("a number");
+        assert!(client > 0.0 && client < 60.0, "{record}");
         assert!(outcome["latency"]["p50-us"].as_u64() <= outcome["latency"]["max-us"].as_u64());
     }
     // Each block has every target once, each in a visit of its own: on fresh data.

@@ -23,7 +23,8 @@ pub struct Toolchain {
     pub target: String,
     /// Role (`cc`, `cxx`, `ar`, `ranlib`, `nm`, `ld`, …) to absolute path.
     pub tools: Vec<(String, PathBuf)>,
-    /// Every file that determines the bytes that come out, with its hash: driver, cc1, as, ld, libc…
+    /// Every file that determines the bytes that come out, with its hash: driver, cc1, as, ld,
+    /// libc…
     pub files: Vec<(PathBuf, Digest)>,
     /// The hash over all that determines the bytes; part of every build id.
     pub digest: Digest,
@@ -75,7 +76,8 @@ impl std::fmt::Display for Unavailable {
 pub struct SourceFacts {
     /// The release; asked from the server itself for an installed one.
     pub version: String,
-    /// The hash over archive or revision and all patches; for an installed server over its binaries.
+    /// The hash over archive or revision and all patches; for an installed server over its
+    /// binaries.
     pub digest: Digest,
     /// The patches in the order in which they are applied: path below `patches/`, hash.
     pub patches: Vec<(String, Digest)>,

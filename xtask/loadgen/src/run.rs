@@ -21,8 +21,8 @@ const GRACE: Duration = Duration::from_millis(50);
 /// How long the server may take to cancel a statement before its connection is closed.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
-/// How long connections stay open after the window: a server's process that ends takes its number of
-/// context switches with it, so whoever measures the server must be able to read it first.
+/// How long connections stay open after the window: a server's process that ends takes its number
+/// of context switches with it, so whoever measures the server must be able to read it first.
 const HOLD: Duration = Duration::from_millis(50);
 
 /// What all clients share.

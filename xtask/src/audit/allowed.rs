@@ -1,5 +1,5 @@
-//! The flags that a project, a compiler or the system adds by itself, each with its reason: what the
-//! audit finds beside the plan's flags must stand here.
+//! The flags that a project, a compiler or the system adds by itself, each with its reason: what
+//! the audit finds beside the plan's flags must stand here.
 
 use crate::audit::judge::Allowed;
 use crate::matrix::model::{Engine, Family};

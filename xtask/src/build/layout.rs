@@ -2,8 +2,8 @@
 //! into what they make: debug information, `__FILE__`, LTO symbol names, recorded command lines.
 //!
 //! Where the kernel allows it the build runs in a mount namespace in which its folders have these
-//! names ([`Layout::canonical`]). Where it does not, the real folders are used and the compilers are
-//! called through small scripts that map the real names to the canonical ones
+//! names ([`Layout::canonical`]). Where it does not, the real folders are used and the compilers
+//! are called through small scripts that map the real names to the canonical ones
 //! ([`Layout::mapped`]); that covers everything but clang's ThinLTO, which hashes the real names.
 
 use std::path::{Path, PathBuf};

@@ -60,8 +60,8 @@ pub fn run(env: &Env, common: &Common, args: &AuditArgs) -> anyhow::Result<Code>
     Ok(if mismatch { Code::CellFailed } else { Code::Done })
 }
 
-/// The audit of one build; `None` when it is not there. Of an installed server nothing was asked, so
-/// only what it tells of itself can be said.
+/// The audit of one build; `None` when it is not there. Of an installed server nothing was asked,
+/// so only what it tells of itself can be said.
 fn audit(builds: &Builds, spec: &Spec) -> anyhow::Result<Option<Report>> {
     let engine = spec.source.engine;
     let tree = match &spec.source.kind {

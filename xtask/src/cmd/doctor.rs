@@ -9,8 +9,8 @@ use crate::env::Env;
 use crate::exit::Code;
 use crate::interrupt;
 
-/// Prints the findings; with `--install` installs what is missing first. What cannot be installed is
-/// told and stays among the findings.
+/// Prints the findings; with `--install` installs what is missing first. What cannot be installed
+/// is told and stays among the findings.
 ///
 /// # Errors
 /// When the user stops it or the output cannot be written.

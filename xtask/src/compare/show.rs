@@ -4,8 +4,8 @@
 use super::{Comparison, HostComparison};
 
 impl Comparison {
-    /// Keeps the targets and microbenchmarks for which the functions say so; groups keep the numbers
-    /// of all their rows, and go when none of their rows is left.
+    /// Keeps the targets and microbenchmarks for which the functions say so; groups keep the
+    /// numbers of all their rows, and go when none of their rows is left.
     pub fn show_only(
         &mut self,
         target: &dyn Fn(&str) -> bool,

@@ -349,7 +349,8 @@ pub enum WorkloadKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// `split` with four physical cores or more, else `together` for one client and `free` for several.
+    /// `split` with four physical cores or more, else `together` for one client and `free` for
+    /// several.
     Auto,
     /// The kernel decides.
     Free,

@@ -24,8 +24,8 @@ pub(super) struct Limits {
     pub(super) bytes: u64,
 }
 
-/// The newest time stamp that an entry may have, seconds since 1970: the end of the year 9999, up to
-/// which compilers take `SOURCE_DATE_EPOCH`.
+/// The newest time stamp that an entry may have, seconds since 1970: the end of the year 9999, up
+/// to which compilers take `SOURCE_DATE_EPOCH`.
 const NEWEST: u64 = 253_402_300_799;
 
 impl Default for Limits {

@@ -1,6 +1,6 @@
 //! `debian:PACKAGE=VERSION`: the system's own `apt-get source --download-only`, with lists, caches
-//! and `deb-src` entries of our own below `work/apt`. Nothing of the system is changed or installed;
-//! its proxy and login settings (`apt.conf.d`, `auth.conf.d`) stay in force.
+//! and `deb-src` entries of our own below `work/apt`. Nothing of the system is changed or
+//! installed; its proxy and login settings (`apt.conf.d`, `auth.conf.d`) stay in force.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
 //! Patches: `patches/<engine>/<source>/NNN-name.patch` in the order of their numbers, then those
-//! that the source's entry lists. Applied strictly: no fuzz, no rejects, no patch that is in already.
+//! that the source's entry lists. Applied strictly: no fuzz, no rejects, no patch that is in
+//! already.
 //!
 //! Time stamps: everything that a patch touches gets the tree's newest time stamp plus one second.
 //! So what is generated from a patched file (a parser from its grammar) is out of date for make and

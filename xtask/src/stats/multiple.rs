@@ -16,7 +16,8 @@ pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
 }
 
 /// Holm (1979): adjusted p-values that control the chance of even one wrong one among those called
-/// out, whatever the dependence. The i-th smallest of m becomes max over j <= i of p_j · (m + 1 - j).
+/// out, whatever the dependence. The i-th smallest of m becomes max over j <= i of p_j · (m + 1 -
+/// j).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let order = sorted_order(p_values);
     let mut adjusted = vec![1.0; order.len()];

@@ -30,7 +30,8 @@ pub fn shift(differences: &[f64], level: f64) -> Option<Shift> {
 }
 
 /// Which Walsh average from each end bounds the interval: the largest c, from 1, with
-/// P(T <= c - 1) <= `tail`, where T is the signed-rank statistic of `count` differences; `None` when c = 1 is too far inside.
+/// P(T <= c - 1) <= `tail`, where T is the signed-rank statistic of `count` differences; `None`
+/// when c = 1 is too far inside.
 fn critical(count: usize, tail: f64) -> Option<usize> {
     // The chance of each value of T: every rank is in the sum or not, by a fair coin.
     let mut chances = vec![1.0];

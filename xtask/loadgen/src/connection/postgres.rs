@@ -195,9 +195,9 @@ impl Connection for Postgres {
         params: &Params,
         rows: Option<&mut Rows>,
     ) -> Result<Done, Error> {
-        // Values and results as text, as libpq does by default: the server then works as it does for
-        // the clients which published numbers come from. But libpq also has every result described
-        // again, which drivers that keep a statement's description do not.
+        // Values and results as text, as libpq does by default: the server then works as it does
+        // for the clients which published numbers come from. But libpq also has every result
+        // described again, which drivers that keep a statement's description do not.
         frontend::bind(
             "",
             &self.names[prepared.0],

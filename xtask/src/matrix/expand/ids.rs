@@ -2,8 +2,9 @@
 //!
 //! The hashed text has no ambiguity: every text and list is preceded by its length. It holds, in
 //! this order: the recipe's revision, the digest of the source tree, the digest of the compiler,
-//! the resolved options list by list, and what the build takes from the system, if anything. Names of sources, axes, settings and variants are not in
-//! it, so renaming, or adding an axis that adds no option, changes no id.
+//! the resolved options list by list, and what the build takes from the system, if anything. Names
+//! of sources, axes, settings and variants are not in it, so renaming, or adding an axis that adds
+//! no option, changes no id.
 
 use std::collections::HashMap;
 

@@ -274,16 +274,6 @@ fn missing_compilers_make_cells_unavailable() {
 }
 
 #[test]
-fn compilers_that_no_cell_has_are_not_asked_for() {
-    let none = Machine { arch: "x86_64", compilers: &["gcc"] };
-    let matrix = read(&with("cross = { opt = '*' }"));
-    let all = expand(&matrix, &matrix.experiments[0], &[], &none, recipe).expect("expands");
-    let reason = all.scope.toolchains[1].as_ref().expect_err("not there").reason.clone();
-    assert_eq!(reason, "clang was not asked for");
-    assert!((0..all.builds()).all(|build| all.unavailable(build).is_none()));
-}
-
-#[test]
 fn mistakes_of_an_experiment() {
     for (lines, parts) in [
         ("exclude = [{ psi = 'less', why = 'x' }]", vec!["matches nothing: `psi = less`"]),

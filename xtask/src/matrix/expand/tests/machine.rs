@@ -55,3 +55,13 @@ fn compilers_that_cells_with_lto_ask_for_are_told_even_when_missing() {
         assert_eq!(lto(machine, "cross = { toolchain = 'clang', lto = 'on' }"), ["clang"]);
     }
 }
+
+#[test]
+fn compilers_that_no_cell_has_are_not_asked_for() {
+    let none = Machine { arch: "x86_64", compilers: &["gcc"] };
+    let matrix = read(&with("cross = { opt = '*' }"));
+    let all = expand(&matrix, &matrix.experiments[0], &[], &none, recipe).expect("expands");
+    let reason = all.scope.toolchains[1].as_ref().expect_err("not there").reason.clone();
+    assert_eq!(reason, "clang was not asked for");
+    assert!((0..all.builds()).all(|build| all.unavailable(build).is_none()));
+}
