@@ -206,6 +206,49 @@ fn sources_that_are_not_what_they_should_be() {
 }
 
 #[test]
+fn a_build_that_lost_files_is_made_again() {
+    let project = tiny("");
+    project.ok(&["build", "--only", "tiny_o2"]);
+    let program = folder(&project, "tiny_o2").join("tree/bin/postgres");
+    std::fs::remove_file(&program).expect("removed");
+    let again = project.ok(&["build", "--only", "tiny_o2"]);
+    assert!(again.stderr.contains("has lost files"), "{}", again.stderr);
+    assert!(again.stderr.contains("builds: 1 made"), "{}", again.stderr);
+    assert!(program.is_file());
+}
+
+#[test]
+fn folders_that_cannot_be_written_are_told_before_the_work() {
+    let project = tiny("");
+    project.write("results", "a file, not a folder");
+    let called = project.call(&["build"]);
+    assert_eq!(called.code, Some(4), "{}", called.stderr);
+    assert!(called.stderr.contains("`--results DIR` names another folder"), "{}", called.stderr);
+    assert_eq!(entries(&project, "work/builds"), [""; 0]);
+}
+
+/// The audit finds by name the file for which a lying compiler got another level.
+#[test]
+fn the_audit_names_what_was_not_asked() {
+    let project = tiny("");
+    project.ok(&["build"]);
+    let audit = project.ok(&["audit"]);
+    assert!(audit.stdout.contains("tiny_o2: as asked"), "{}", audit.stdout);
+    // The plan's flags are the same, but the makefile adds one of its own.
+    let sly = tiny("\"--with-sly-code\"");
+    sly.ok(&["build", "--only", "tiny_o2"]);
+    let audit = sly.call(&["audit", "tiny_o2"]);
+    assert_eq!(audit.code, Some(1), "{}", audit.stdout);
+    assert!(audit.stdout.contains("tiny_o2: MISMATCH"), "{}", audit.stdout);
+    assert!(audit.stdout.contains("asked for -O2, got -O1"), "{}", audit.stdout);
+    assert!(
+        audit.stdout.contains("hash.c") && !audit.stdout.contains("main.c"),
+        "{}",
+        audit.stdout
+    );
+}
+
+#[test]
 fn a_mirror_folder_serves_sources() {
     let project = tiny("");
     std::fs::create_dir(project.path("mirror")).expect("made");

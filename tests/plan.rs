@@ -97,6 +97,44 @@ fn mistakes_are_told_with_their_place() {
     }
 }
 
+/// What would defeat the tool is refused where it stands.
+#[test]
+fn settings_that_go_around_the_tool_are_mistakes() {
+    let setting = "o3 = { tag = \"o3\", flags = [\"-O3\"]";
+    for (more, expected) in [
+        (", env = { MAKEFLAGS = \"-n\" }", "`MAKEFLAGS` is set by the build itself"),
+        (", env = { CPATH = \"/x\" }", "`CPATH` is set by the build itself"),
+        (", env = { CFLAGS = \"-O0\" }", "`CFLAGS` must not be set"),
+        (", configure = [\"--prefix=/x\"]", "`--prefix` is given by the recipe"),
+        (", cflags = [\"-o\"]", "`-o` is not a flag"),
+    ] {
+        let text = SMALL.replace(setting, &format!("{setting}{more}"));
+        let called = Project::with_matrix(&text).call(&["plan"]);
+        assert_eq!(called.code, Some(2), "{more}: {}", called.stderr);
+        assert!(called.stderr.contains("matrix.toml:16:"), "{more}: {}", called.stderr);
+        assert!(called.stderr.contains(expected), "{more}: {}", called.stderr);
+    }
+    for name in ["data_directory", "listen_addresses", "hba_file", "port"] {
+        let config = format!(
+            "{SMALL}[config.c]\nengine = \"postgres\"\npostgresql = {{ {name} = \"x\" }}\n"
+        );
+        let called = Project::with_matrix(&config).call(&["plan"]);
+        assert_eq!(called.code, Some(2), "{name}: {}", called.stderr);
+        assert!(called.stderr.contains(&format!("`{name}` must not be set")), "{}", called.stderr);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let project = Project::with_matrix(SMALL);
+    let mut command = project.command(&["plan"]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    command.stdout(writer);
+    let called = crate::support::finish(command);
+    assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
+}
+
 #[test]
 fn all_mistakes_are_told_in_one_go() {
     let wrong = SMALL

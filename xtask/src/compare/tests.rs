@@ -365,3 +365,23 @@ fn the_json_form_reads_back() {
     let back: Comparison = serde_json::from_str(&text).expect("the same types");
     assert_eq!(back.hosts[0].rows.len(), comparison.hosts[0].rows.len());
 }
+
+/// Hiding a target must not make a claim of another one: everything is judged together.
+#[test]
+fn what_is_hidden_still_counts() {
+    let mut records = five_blocks();
+    for block in 1..=5 {
+        records.push(record("u", "scan", block, 800.0 + f64::from(block) * 90.0));
+        records.push(record("base", "insert", block, 500.0));
+        records.push(record("t", "insert", block, 500.0 + f64::from(block)));
+    }
+    let whole = run(&records);
+    let mut part = whole.clone();
+    part.show_only(&|target| target == "t", &|name| name == "scan");
+    assert_eq!(cell(&part, "scan", "t"), cell(&whole, "scan", "t"));
+    let host = &part.hosts[0];
+    assert_eq!((host.targets.as_slice(), host.rows.len()), (&["t".to_owned()][..], 1));
+    assert!(host.rows.iter().all(|row| row.cells.len() == 1));
+    assert!(host.groups.iter().all(|group| group.group == host.rows[0].group));
+    assert!(host.groups.iter().all(|group| group.cells.len() == 1));
+}
