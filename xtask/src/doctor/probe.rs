@@ -178,7 +178,10 @@ fn cargo() -> Option<PathBuf> {
 }
 
 /// Gives a program a canonical path, as builds get theirs.
-fn try_namespaces() -> Result<(), String> {
+///
+/// # Errors
+/// Why that is not possible here, in the launcher's own words.
+pub fn try_namespaces() -> Result<(), String> {
     let attempt = || -> anyhow::Result<()> {
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join("proof"), "")?;
