@@ -143,6 +143,16 @@ fn the_callers_variables_change_nothing() {
     assert_eq!(resolved(&a, "environment"), resolved(&b, "environment"));
 }
 
+/// What takes no job tokens (the link-time optimiser under make before 4.4) starts as many jobs as
+/// it sees cores.
+#[test]
+fn jobs_bound_the_cores_too() {
+    let project = tiny("");
+    project.ok(&["build", "--only", "tiny_o2", "--jobs", "1"]);
+    let log = project.read("work/logs/builds/tiny_o2/00-configure.log");
+    assert!(log.contains("on 1 cores"), "{log}");
+}
+
 #[test]
 fn without_a_namespace_the_bytes_are_the_same() {
     let with = tiny("");
