@@ -9,7 +9,7 @@
 //! The host's name is not written anywhere: only a hash tells two equal machines apart.
 
 pub mod os;
-mod probe;
+pub mod probe;
 
 use std::path::{Path, PathBuf};
 

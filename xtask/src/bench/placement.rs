@@ -4,11 +4,8 @@
 //! sleeping core takes to wake; on one core they measure the code. So the choice is explicit, and
 //! each record holds the cores that were used.
 
-use anyhow::Context as _;
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
-
 use crate::exit::{Code, coded};
+use crate::host::probe::allowed_cpus;
 use crate::matrix::model::Placement;
 use crate::record::PlacementUsed;
 
@@ -21,9 +18,7 @@ const SPLIT_FROM: usize = 4;
 /// # Errors
 /// When the kernel does not tell the set.
 pub fn cores() -> anyhow::Result<Vec<Vec<usize>>> {
-    let set = sched_getaffinity(Pid::from_raw(0)).context("cannot tell the allowed cores")?;
-    let allowed: Vec<usize> =
-        (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect();
+    let allowed = allowed_cpus()?;
     let siblings = |cpu: usize| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         // Without the file (a container may hide it) each core stands alone.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use fs_err::os::unix::fs as unix_fs;
 
+use crate::build::commands;
 use crate::facts::Toolchain;
 use crate::launch::{Bind, ROOT};
 use crate::matrix::model::Family;
@@ -25,6 +26,8 @@ const STAGE: &str = "stage";
 const TOOLS: &str = "bin";
 /// The name of the folder for temporary files, also `HOME`.
 const TEMP: &str = "tmp";
+/// The name of the folder for the compile log.
+const LOG: &str = "log";
 
 /// The paths of one build, as its steps see them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct Layout {
     pub tools: PathBuf,
     /// Temporary files and `HOME`.
     pub temp: PathBuf,
+    /// Where the compilers note their calls ([`commands`]).
+    pub log: PathBuf,
     /// The mounts that make these paths; empty when they are the real ones.
     pub binds: Vec<Bind>,
 }
@@ -56,12 +61,14 @@ impl Layout {
                 own(STAGE),
                 bind(staging.join(TOOLS), TOOLS, true),
                 own(TEMP),
+                own(LOG),
             ],
             source: at(SOURCE),
             object: at(OBJECT),
             stage: at(STAGE),
             tools: at(TOOLS),
             temp: at(TEMP),
+            log: at(LOG),
         }
     }
 
@@ -73,6 +80,7 @@ impl Layout {
             stage: staging.join(STAGE),
             tools: staging.join(TOOLS),
             temp: staging.join(TEMP),
+            log: staging.join(LOG),
             binds: Vec::new(),
         }
     }
@@ -82,14 +90,13 @@ impl Layout {
     /// # Errors
     /// When the disk refuses.
     pub fn prepare(&self, staging: &Path, toolchain: &Toolchain) -> anyhow::Result<()> {
-        for name in [OBJECT, STAGE, TOOLS, TEMP] {
+        for name in [OBJECT, STAGE, TOOLS, TEMP, LOG] {
             fs::create_dir_all(staging.join(name))?;
         }
         for (role, target) in &toolchain.tools {
             let Some(name) = tool_name(toolchain.family, role) else { continue };
             let link = staging.join(TOOLS).join(name);
-            let compiler = matches!(role.as_str(), "cc" | "cxx");
-            if compiler && self.binds.is_empty() {
+            if matches!(role.as_str(), "cc" | "cxx") {
                 self.write_wrapper(&link, target)?;
             } else {
                 unix_fs::symlink(target, link)?;
@@ -98,24 +105,36 @@ impl Layout {
         Ok(())
     }
 
-    /// A compiler that maps the real names to the canonical ones. gcc takes the last map that
-    /// matches and the build tree may lie inside the source tree's parent, so source comes first.
+    /// A compiler that notes its call and, without canonical paths, maps the real names to them.
+    /// gcc takes the last map that matches and the build tree may lie inside the source tree's
+    /// parent, so source comes first.
     fn write_wrapper(&self, link: &Path, compiler: &Path) -> anyhow::Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
-        let map = |from: &Path, name: &str| {
-            let word = format!("-ffile-prefix-map={}={ROOT}/{name}", from.display());
-            shlex::try_quote(&word).map(std::borrow::Cow::into_owned)
+        let map =
+            |from: &Path, name: &str| format!("-ffile-prefix-map={}={ROOT}/{name}", from.display());
+        let maps = match self.binds.is_empty() {
+            true => vec![map(&self.source, SOURCE), map(&self.object, OBJECT)],
+            false => Vec::new(),
         };
-        let compiler = compiler.display().to_string();
-        let text = format!(
-            "#!/bin/sh\nexec {} \"$@\" {} {}\n",
-            shlex::try_quote(&compiler)?,
-            map(&self.source, SOURCE)?,
-            map(&self.object, OBJECT)?,
-        );
-        fs::write(link, text)?;
+        fs::write(link, commands::script(compiler, &self.log, &maps)?)?;
         fs::set_permissions(link, std::fs::Permissions::from_mode(0o755))?;
         Ok(())
+    }
+
+    /// The folder of the compile log on the host, for a build whose real folders lie below
+    /// `staging`.
+    pub fn log_on_host(staging: &Path) -> PathBuf {
+        staging.join(LOG)
+    }
+
+    /// The build tree on the host.
+    pub fn object_on_host(staging: &Path) -> PathBuf {
+        staging.join(OBJECT)
+    }
+
+    /// What was installed, on the host, under this prefix.
+    pub fn installed_on_host(staging: &Path, prefix: &str) -> PathBuf {
+        staging.join(STAGE).join(prefix.trim_start_matches('/'))
     }
 }
 
@@ -160,7 +179,7 @@ mod tests {
         let link = dir.path().join("gcc");
         layout.write_wrapper(&link, Path::new("/usr/bin/gcc-12")).expect("a wrapper");
         let text = std::fs::read_to_string(link).expect("readable");
-        let words = shlex::split(text.lines().nth(1).expect("a line")).expect("words");
+        let words = shlex::split(text.lines().nth(2).expect("a line")).expect("words");
         assert_eq!(words[..3], ["exec", "/usr/bin/gcc-12", "$@"]);
         assert_eq!(words[3], "-ffile-prefix-map=/src/it's here=/mnt/src");
         assert!(words[4].ends_with("/obj=/mnt/obj"));

@@ -1,5 +1,5 @@
-//! The manifest: how a build was made and what came out. One JSON file per build, beside the build
-//! and in `results/manifests/`.
+//! The manifest: how a build was made and what came out, enough to make it again. One JSON file per
+//! build, beside the build and in `results/manifests/`; [`super::statement`] gives its form.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -8,27 +8,34 @@ use anyhow::Context as _;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use crate::build::spec::Inputs;
+use crate::audit::judge::Report;
+use crate::build::spec::{Inputs, Spec};
+use crate::build::statement;
 use crate::facts::Toolchain;
 use crate::hash::Digest;
+use crate::host::os;
+use crate::matrix::model::{Engine, Source, SourceKind};
+use crate::toolchain::cpu::Cpu;
 
-/// The version of the schema; readers refuse a newer one.
-pub const SCHEMA: u32 = 1;
+/// The version of the schema; readers refuse any other.
+pub const SCHEMA: u32 = 2;
 
 /// How a build was made and what came out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// [`SCHEMA`].
-    pub schema: u32,
     /// Version of this tool.
     pub tool: String,
+    /// The revision of the repository that the tool ran in, `-dirty` behind it when files were
+    /// changed; none outside of a repository.
+    pub tool_revision: Option<String>,
     /// The readable name of the build.
     pub name: String,
     /// The build id.
     pub id: Digest,
     /// Axis and setting.
     pub settings: Vec<(String, String)>,
+    /// Where the source comes from.
+    pub source: SourceDone,
     /// Everything that determines the bytes.
     pub inputs: Inputs,
     /// The compiler and the files that it consists of.
@@ -39,16 +46,103 @@ pub struct Manifest {
     pub environment: Vec<(String, String)>,
     /// The commands, in order.
     pub steps: Vec<StepDone>,
-    /// The host that built (`arch-os`), for people.
-    pub host: String,
+    /// The host that built, for people: the bytes do not depend on it.
+    pub host: HostDone,
     /// When the build began, RFC 3339, UTC.
     pub started: String,
+    /// When it was finished.
+    pub finished: String,
     /// What the built server says of itself.
     pub receipt: String,
     /// The hash over all installed files: path, mode, content or link.
     pub tree: Digest,
     /// The installed files, by path.
     pub files: Vec<FileDone>,
+    /// The sections of the installed programs and libraries, by path.
+    pub binaries: Vec<BinaryDone>,
+    /// What configuring came to, by key: `pg_config.h:HAVE_X`, `needed:bin/postgres`…
+    pub configuration: Vec<(String, String)>,
+    /// Which flags the binaries really got.
+    pub audit: Option<Report>,
+}
+
+/// A source, in a form that needs no matrix file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SourceDone {
+    /// The name in the matrix file.
+    pub name: String,
+    /// The DBMS family.
+    pub engine: Engine,
+    /// The release.
+    pub version: String,
+    /// Where it comes from, with its hash or revision.
+    pub kind: SourceKind,
+    /// The patches in order, whole.
+    #[serde(skip)]
+    pub patches: Vec<PatchDone>,
+}
+
+/// One patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchDone {
+    /// Path below `patches/`.
+    pub path: String,
+    /// The hash of the text.
+    pub sha256: Digest,
+    /// The patch itself.
+    pub content: Vec<u8>,
+}
+
+/// The host that built.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostDone {
+    /// The architecture as Rust names it.
+    pub arch: String,
+    /// The distribution: `Debian GNU/Linux 12 (bookworm)`.
+    pub os: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor: what `native` was resolved for.
+    pub cpu: String,
+}
+
+impl HostDone {
+    /// This machine.
+    pub fn this() -> Self {
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self {
+            arch: std::env::consts::ARCH.to_owned(),
+            os: os::field(&os::release(), "PRETTY_NAME").unwrap_or_default(),
+            kernel: kernel.trim().to_owned(),
+            cpu: Cpu::this().model,
+        }
+    }
+}
+
+/// The sections of one program or library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct BinaryDone {
+    /// Below the prefix, with `/`.
+    pub path: String,
+    /// Its sections, in the file's order.
+    pub sections: Vec<SectionDone>,
+}
+
+/// One section of a program or library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SectionDone {
+    /// `.text`.
+    pub name: String,
+    /// Whether a program that runs has it in memory.
+    pub loaded: bool,
+    /// Bytes.
+    pub size: u64,
+    /// The first 32 hex digits of the content's sha256; empty for a section without content.
+    pub sha256: String,
 }
 
 /// One command as it was run.
@@ -125,26 +219,49 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a manifest of a known schema.
+    /// When the file cannot be read or is not a manifest of the known schema.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path)?;
-        let manifest: Self = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a manifest", path.display()))?;
-        anyhow::ensure!(
-            manifest.schema <= SCHEMA,
-            "{} has schema {}, this tool knows {SCHEMA}: use the newer tool that wrote it",
-            path.display(),
-            manifest.schema
-        );
-        Ok(manifest)
+        Self::parse(&text).with_context(|| format!("cannot use {}", path.display()))
     }
 
-    /// The manifest as it is written: readable, one field per line, ending in a newline.
+    /// Reads the text of a manifest.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        statement::parse(text)
+    }
+
+    /// The manifest as it is written: readable, one thing per line, ending in a newline.
     ///
     /// # Errors
     /// When it cannot be serialised (a path that is not UTF-8).
     pub fn text(&self) -> anyhow::Result<String> {
-        Ok(serde_json::to_string_pretty(self).context("cannot write the manifest")? + "\n")
+        statement::text(self)
+    }
+
+    /// What is to be built to make this build again, with this toolchain.
+    pub fn spec(&self, toolchain: Toolchain) -> Spec {
+        let source = &self.source;
+        Spec {
+            name: self.name.clone(),
+            id: self.id,
+            source: Source {
+                name: source.name.clone(),
+                engine: source.engine,
+                version: source.version.parse().ok(),
+                kind: source.kind.clone(),
+                patches: source.patches.iter().map(|patch| patch.path.clone()).collect(),
+                options: Default::default(),
+                span: 0..0,
+            },
+            source_facts: self.inputs.source_facts.clone(),
+            toolchain: Some(toolchain),
+            settings: self.settings.clone(),
+            options: self.inputs.options.clone(),
+            system: self.inputs.system.clone(),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! left out).
 //!
 //! `CFLAGS` replaces configure's own `-O2 -g`; the project's flags come before ours, so ours win.
+//! No server needs libpq's static library, and it alone would differ from build to build: gcc names
+//! the sections of objects for link-time optimisation at random, which nothing linked shows.
 //! The run path is relative to the program: with a constant prefix the staged programs would load
 //! the system's libpq otherwise.
 
@@ -39,6 +41,9 @@ pub fn steps(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<Step>> {
         let name = format!("install {folder}");
         steps.push(step(&name, make(folder, "install", Some(layout)), layout, true));
     }
+    let library = format!("{}{}/lib/libpq.a", layout.stage.display(), prefix(Engine::Postgres));
+    let words = ["rm", "-f", &library].map(str::to_owned).into();
+    steps.push(step("leave out libpq.a", words, layout, false));
     Ok(steps)
 }
 
@@ -118,7 +123,9 @@ mod tests {
             ]
         );
         assert_eq!(steps[4].words[3..], ["src/backend", "all", "rpathdir=$$ORIGIN/../lib"]);
-        assert!(steps.last().is_some_and(|s| s.words.contains(&"DESTDIR=/mnt/stage".to_owned())));
+        let last = &steps[steps.len() - 2..];
+        assert!(last[0].words.contains(&"DESTDIR=/mnt/stage".to_owned()));
+        assert_eq!(last[1].words, ["rm", "-f", "/mnt/stage/opt/matrix/pgsql/lib/libpq.a"]);
     }
 
     #[test]

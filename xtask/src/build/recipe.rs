@@ -24,7 +24,7 @@ pub struct Step {
 /// that changes what comes out.
 pub fn revision(engine: Engine) -> &'static str {
     match engine {
-        Engine::Postgres => "postgres-1",
+        Engine::Postgres => "postgres-2",
         Engine::Mysql => "mysql-0",
         Engine::Mariadb => "mariadb-0",
     }

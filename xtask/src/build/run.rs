@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use fs_err as fs;
 
+use crate::build::commands;
 use crate::build::layout::Layout;
-use crate::build::manifest::{self, Manifest, SCHEMA, StepDone};
+use crate::build::manifest::{self, HostDone, Manifest, PatchDone, SourceDone, StepDone};
 use crate::build::recipe::{self, Step};
 use crate::build::spec::Spec;
 use crate::build::store::{self, Store};
@@ -19,6 +20,7 @@ use crate::build::tokens::{Token, Tokens};
 use crate::env::Env;
 use crate::exit::{Code, coded};
 use crate::facts::Toolchain;
+use crate::host::probe;
 use crate::interrupt;
 use crate::launch::{self, Bind};
 use crate::matrix::model::Family;
@@ -168,6 +170,41 @@ fn namespaces_work(env: &Env) -> anyhow::Result<bool> {
     Ok(output.status.success())
 }
 
+/// Makes a build apart from the store: what it installs is then in `into/tree`, its compile log in
+/// `into/commands.jsonl`. Whatever was in `into` goes.
+///
+/// # Errors
+/// When a step fails, the user asks to stop, or the disk refuses.
+pub fn make_apart(env: &Env, spec: &Spec, tree: &Tree, into: &Path) -> anyhow::Result<Manifest> {
+    if into.exists() {
+        fs::remove_dir_all(into)?;
+    }
+    let staging = into.join("staging");
+    fs::create_dir_all(&staging)?;
+    fs::create_dir_all(env.staging())?;
+    let namespaces = namespaces_work(env)?;
+    let tokens = Tokens::new(env.jobs)?;
+    let making = Making { env, spec, tree, tokens: &tokens, namespaces };
+    let task = env.reporter.task(&spec.name, making.expected_lines());
+    let result = making.produce(&staging, into, &task);
+    let _ = fs::remove_dir_all(&staging);
+    task.finish(if result.is_ok() { "built" } else { "failed" });
+    let (manifest, _) = result.with_context(|| format!("cannot build `{}`", spec.name))?;
+    Ok(manifest)
+}
+
+/// The revision of the repository at `root`, for people who want to run the same tool again.
+fn tool_revision(root: &Path) -> Option<String> {
+    let git = |args: &[&str]| {
+        let safe = format!("safe.directory={}", root.display());
+        Proc::new("git").args(["-c", &safe, "-C"]).arg(root).args(args).read().ok()
+    };
+    let revision = git(&["rev-parse", "HEAD"])?;
+    // What is not tracked cannot be told from what is only results.
+    let dirty = !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    Some(if dirty { format!("{revision}-dirty") } else { revision })
+}
+
 /// Lines that configure and make print for PostgreSQL 15, for the first build's estimate.
 const LINES: u64 = 1_900;
 
@@ -197,6 +234,16 @@ impl Making<'_> {
     }
 
     fn make(&self, staging: &Path, task: &Task) -> anyhow::Result<Manifest> {
+        let made = staging.join("made");
+        let (manifest, lines) = self.produce(staging, &made, task)?;
+        store::publish(self.env, &made, &manifest)?;
+        self.remember_lines(lines);
+        Ok(manifest)
+    }
+
+    /// Runs all steps below `staging` and moves what they install to `made/tree`; the manifest, and
+    /// how many lines the logs have.
+    fn produce(&self, staging: &Path, made: &Path, task: &Task) -> anyhow::Result<(Manifest, u64)> {
         let Some(toolchain) = &self.spec.toolchain else { bail!("it has no toolchain") };
         let started = jiff::Timestamp::now().to_string();
         let layout = if self.namespaces {
@@ -220,33 +267,53 @@ impl Making<'_> {
             done.push(self.step(step, &layout, &environment, &log, task, &mut lines)?);
         }
         task.state("checking");
-        let made = staging.join("made");
-        fs::create_dir_all(&made)?;
-        let prefix = recipe::prefix(self.spec.source.engine).trim_start_matches('/');
-        let installed = staging.join("stage").join(prefix);
-        fs::rename(&installed, made.join("tree"))
+        fs::create_dir_all(made)?;
+        let tree = made.join("tree");
+        let prefix = recipe::prefix(self.spec.source.engine);
+        fs::rename(Layout::installed_on_host(staging, prefix), &tree)
             .context("the build succeeded but installed nothing under its prefix")?;
-        let files = manifest::list(&made.join("tree"))?;
+        let commands = commands::read(&Layout::log_on_host(staging))?;
+        commands::keep(&commands, &made.join("commands.jsonl"))?;
+        let files = manifest::list(&tree)?;
         let manifest = Manifest {
-            schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
+            tool_revision: tool_revision(&self.env.root),
             name: self.spec.name.clone(),
             id: self.spec.id,
             settings: self.spec.settings.clone(),
+            source: self.source()?,
             inputs: self.spec.inputs(),
             toolchain: toolchain.clone(),
             canonical_paths: self.namespaces,
             environment,
             steps: done,
-            host: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            host: HostDone::this(),
             started,
-            receipt: self.receipt(&made.join("tree"))?,
+            finished: jiff::Timestamp::now().to_string(),
+            receipt: self.receipt(&tree)?,
             tree: manifest::tree_digest(&files),
+            binaries: Vec::new(),
+            configuration: Vec::new(),
+            audit: None,
             files,
         };
-        store::publish(self.env, &made, &manifest)?;
-        self.remember_lines(lines);
-        Ok(manifest)
+        Ok((manifest, lines))
+    }
+
+    /// The source as the manifest holds it, patches whole.
+    fn source(&self) -> anyhow::Result<SourceDone> {
+        let Spec { source, source_facts: facts, .. } = self.spec;
+        let patch = |(path, sha256): &(String, crate::hash::Digest)| {
+            let content = fs::read(self.env.patches().join(path))?;
+            Ok(PatchDone { path: path.clone(), sha256: *sha256, content })
+        };
+        Ok(SourceDone {
+            name: source.name.clone(),
+            engine: source.engine,
+            version: facts.version.clone(),
+            kind: source.kind.clone(),
+            patches: facts.patches.iter().map(patch).collect::<anyhow::Result<_>>()?,
+        })
     }
 
     /// A build without its canonical paths must still come out the same, or not at all.
@@ -286,6 +353,7 @@ impl Making<'_> {
         let launch = launch::Spec {
             binds: layout.binds.clone(),
             cwd: Some(step.cwd.clone()),
+            cpus: confined(self.env.jobs),
             death_signal: Some(nix::libc::SIGTERM),
             ..launch::Spec::default()
         };
@@ -374,6 +442,16 @@ impl Making<'_> {
     fn lines_file(&self) -> PathBuf {
         self.env.cache().join(format!("lines-{}", self.spec.source.name))
     }
+}
+
+/// The cores that the steps may use: as many as there are jobs, where that is fewer than there are
+/// cores (else none are named, which means all). The job tokens alone do not bound what takes no
+/// part in them: make before 4.4 closes its pipe for the recipe lines that link, and gcc's LTO then
+/// starts as many jobs as it sees cores.
+fn confined(jobs: usize) -> Vec<usize> {
+    let all = probe::allowed_cpus().unwrap_or_default();
+    // The last ones: what the system does for itself tends to happen on the first.
+    if jobs < all.len() { all[all.len() - jobs..].to_vec() } else { Vec::new() }
 }
 
 /// Counts the lines of a growing file, each byte once.

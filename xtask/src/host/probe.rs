@@ -6,6 +6,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use fs_err as fs;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 
 use super::{Hardware, State, os};
 use crate::hash::Digest;
@@ -15,6 +17,15 @@ const CPUS: &str = "/sys/devices/system/cpu";
 /// The kernel's boot id.
 pub fn boot() -> anyhow::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// The cores that this tool may use.
+///
+/// # Errors
+/// When the kernel does not tell the set.
+pub fn allowed_cpus() -> anyhow::Result<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0)).context("cannot tell the allowed cores")?;
+    Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
 }
 
 /// What stays.

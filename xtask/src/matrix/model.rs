@@ -104,7 +104,8 @@ pub struct Source {
 }
 
 /// Where a source comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
     /// An archive, known by its content, from any of several origins.
     Archive {
@@ -128,7 +129,8 @@ pub enum SourceKind {
 }
 
 /// One place that may have an archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// `https://…`, by curl.
     Https(String),
@@ -141,6 +143,17 @@ pub enum Origin {
     },
     /// `file:PATH`; a relative path counts from the folder of the matrix file.
     File(PathBuf),
+}
+
+impl std::fmt::Display for Origin {
+    /// As in the matrix file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Https(url) => write!(f, "{url}"),
+            Self::Debian { package, version } => write!(f, "debian:{package}={version}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
 }
 
 /// What a setting adds to a build. Flags keep their order; later ones win, as compilers have it.

@@ -100,11 +100,7 @@ impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Mirror(path) => write!(f, "{}", path.display()),
-            Self::Origin(Origin::Https(url)) => f.write_str(url),
-            Self::Origin(Origin::File(path)) => write!(f, "file:{}", path.display()),
-            Self::Origin(Origin::Debian { package, version }) => {
-                write!(f, "debian:{package}={version}")
-            }
+            Self::Origin(origin) => write!(f, "{origin}"),
         }
     }
 }
