@@ -9,6 +9,7 @@ pub mod load;
 pub mod matrix;
 pub mod plan;
 pub mod select;
+pub mod toolchain;
 
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
         env.check_writable()?;
     }
     match &cli.task {
+        Task::Toolchain(task) => toolchain::run(&env, task),
         Task::Matrix(args) => matrix::run(&env, common, args),
         Task::Plan(args) => plan::run(&env, common, args),
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),

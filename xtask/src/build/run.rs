@@ -27,6 +27,7 @@ use crate::matrix::model::Family;
 use crate::proc::{Proc, own_file};
 use crate::progress::Task;
 use crate::source::Tree;
+use crate::toolchain::place::Place;
 
 /// Set to any value, this variable makes builds use their real folders although the kernel would
 /// allow a mount namespace: for trying the fallback.
@@ -318,6 +319,13 @@ impl Making<'_> {
 
     /// A build without its canonical paths must still come out the same, or not at all.
     fn check_mapped(&self, toolchain: &Toolchain) -> anyhow::Result<()> {
+        if toolchain.sealed.is_some() {
+            return Err(coded(
+                Code::Environment,
+                "a sealed toolchain runs in a root folder of its own, and this kernel allows no \
+                 mount namespace; `cargo xtask doctor` tells how to allow it",
+            ));
+        }
         let options = &self.spec.options;
         let thin = options.cflags.iter().chain(&options.cxxflags).chain(&options.ldflags);
         let records = |flag: &&String| {
@@ -350,23 +358,25 @@ impl Making<'_> {
     ) -> anyhow::Result<StepDone> {
         let _token: Token<'_> = self.tokens.acquire()?;
         let begin = Instant::now();
+        let place = self.spec.toolchain.as_ref().map_or_else(Place::here, Toolchain::place);
         let launch = launch::Spec {
             binds: layout.binds.clone(),
+            root: place.root().map(Path::to_owned),
             cwd: Some(step.cwd.clone()),
             cpus: confined(self.env.jobs),
             death_signal: Some(nix::libc::SIGTERM),
             ..launch::Spec::default()
         };
         let program = step.words.first().map_or("", String::as_str);
-        let path = crate::proc::PATH;
-        let program = match which::which_in(program, Some(path), "/") {
-            Ok(found) if !program.contains('/') => found,
+        let program = match place.which(program) {
+            Some(found) if !program.contains('/') => found,
             _ if program.contains('/') => PathBuf::from(program),
             _ => {
-                return Err(coded(
-                    Code::Environment,
-                    format!("`{program}` not found; install it (`cargo xtask doctor` says how)"),
-                ));
+                let mend = match place.root() {
+                    None => "install it (`cargo xtask doctor` says how)",
+                    Some(_) => "seal the toolchain with it (`seal-packages` in its description)",
+                };
+                return Err(coded(Code::Environment, format!("`{program}` not found; {mend}")));
             }
         };
         let mut process = Proc::new(program).args(&step.words[1..]).log(log);
@@ -416,7 +426,7 @@ impl Making<'_> {
             .arg("--version")
             .timeout(Duration::from_secs(20))
             .read()
-            .context("the built server does not run")?;
+            .with_context(|| self.does_not_run())?;
         let version = &self.spec.source_facts.version;
         if !receipt.split_whitespace().any(|word| word == version) {
             return Err(anyhow!(
@@ -425,6 +435,18 @@ impl Making<'_> {
             ));
         }
         Ok(receipt)
+    }
+
+    /// The headline for a server that does not start on the machine that it was built on.
+    fn does_not_run(&self) -> String {
+        let sealed = self.spec.toolchain.as_ref().and_then(|found| found.sealed.as_ref());
+        let Some(sealed) = sealed else { return "the built server does not run".to_owned() };
+        let libc = sealed.lock.packages.iter().find(|package| package.name == "libc6");
+        format!(
+            "the built server does not run on this machine; it was linked in the sealed root with \
+             the C library {} and the libraries there, and needs ones here that are no older",
+            libc.map_or("of its lock", |package| package.version.as_str())
+        )
     }
 
     /// How many lines the logs of this source's last build had, for the progress bar's estimate.
