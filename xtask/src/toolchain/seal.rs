@@ -67,8 +67,7 @@ pub fn read(toolchains: &Path, name: &str) -> Result<Option<Lock>, String> {
 /// not what the description wants.
 pub fn seal(env: &Env, name: &str, archives: &[String]) -> anyhow::Result<Report> {
     let toolchains = env.toolchains();
-    let wanted =
-        file::load(&toolchains, name).map_err(|reason| coded(Code::Input, reason))?;
+    let wanted = file::load(&toolchains, name).map_err(|reason| coded(Code::Input, reason))?;
     for archive in archives {
         lock::check_archive(archive).map_err(|reason| coded(Code::Input, reason))?;
     }
@@ -76,7 +75,7 @@ pub fn seal(env: &Env, name: &str, archives: &[String]) -> anyhow::Result<Report
         env.reporter.warn(format!("the lock that is there is replaced: {reason}"));
         None
     });
-    usable().code(Code::Environment)?;
+    usable()?;
     let task = env.reporter.task(format!("seal {name}"), None);
     let release = os::release();
     let field = |key: &str| os::field(&release, key).unwrap_or_default();
@@ -86,7 +85,7 @@ pub fn seal(env: &Env, name: &str, archives: &[String]) -> anyhow::Result<Report
         name: name.to_owned(),
         family: wanted.family,
         version: String::new(),
-        sealed: jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date().to_string(),
+        sealed: jiff::Timestamp::now().strftime("%F").to_string(),
         distribution: field("ID"),
         codename: field("VERSION_CODENAME"),
         architecture: architecture()?.to_owned(),
@@ -103,7 +102,7 @@ pub fn seal(env: &Env, name: &str, archives: &[String]) -> anyhow::Result<Report
     };
     lock.check().map_err(|reason| coded(Code::Environment, reason))?;
     task.finish(format!("resolved: {}", lock.size()));
-    let proven = prove(env, &lock, &wanted)?;
+    let proven = prove(env, &lock, &wanted).code(Code::Environment)?;
     lock.version.clone_from(&proven.version);
     let path = path(&toolchains, name);
     let draft = toolchains.join(format!(".{name}.{}", std::process::id()));

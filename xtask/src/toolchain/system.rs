@@ -147,9 +147,12 @@ pub fn identify(need: Need, toolchain: &Toolchain, folder: &Path) -> Option<Dige
         let mut lines = vec![need.name()];
         if let Program(_) = need {
             lines.push(place.proc(&path).arg("--version").read()?);
-            // Those of a sealed toolchain are known by its packages.
-            let none = place.root().is_some();
-            for library in if none { Vec::new() } else { identity::loaded_libraries(&path) } {
+            let libraries = match place.root() {
+                None => identity::loaded_libraries(&path),
+                // Those of a sealed toolchain are known by its packages.
+                Some(_) => Vec::new(),
+            };
+            for library in libraries {
                 let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 lines.push(format!("{name} {}", watched.digest(&library)?));
             }

@@ -31,11 +31,12 @@ pub const REVISION: u32 = 1;
 /// Folders that older packages still have at the top.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Names that installation scripts choose a program for, and the programs in the order of choice.
-const CHOICES: [(&str, &[&str]); 4] = [
+const CHOICES: [(&str, &[&str]); 5] = [
     ("awk", &["mawk", "gawk", "original-awk"]),
     ("sh", &["dash", "bash"]),
     ("yacc", &["bison.yacc", "byacc"]),
     ("lex", &["flex"]),
+    ("which", &["which.debianutils"]),
 ];
 /// Programs ask for the name of their user.
 const USERS: &str = "root:x:0:0:root:/root:/bin/sh\n\
