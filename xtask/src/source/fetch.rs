@@ -258,7 +258,7 @@ pub(crate) fn last_line(log: &Path) -> Option<String> {
 }
 
 /// The error for a tool that is not installed, else the error itself.
-pub(super) fn needs(error: anyhow::Error, tool: &str) -> anyhow::Error {
+pub(crate) fn needs(error: anyhow::Error, tool: &str) -> anyhow::Error {
     if code_of(&error) == Code::Environment {
         coded(
             Code::Environment,

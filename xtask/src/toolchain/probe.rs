@@ -10,7 +10,6 @@ use fs_err as fs;
 use crate::facts::{Toolchain, ToolchainDetails, Unavailable};
 use crate::hash::Digest;
 use crate::matrix::model::Family;
-use crate::proc::Proc;
 use crate::toolchain::cache::Stamp;
 use crate::toolchain::file::Wanted;
 use crate::toolchain::place::Place;
