@@ -6,6 +6,7 @@
 mod bench;
 mod build;
 mod plan;
+mod source;
 mod support;
 mod tidy;
 mod whole;
