@@ -15,6 +15,7 @@ pub(crate) mod fetch;
 mod git;
 mod installed;
 mod patches;
+pub mod pin;
 pub(crate) mod tree;
 
 use std::path::{Path, PathBuf};
