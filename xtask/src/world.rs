@@ -69,9 +69,7 @@ impl Facts for World {
     }
 
     fn toolchain(&self, name: &str) -> Result<Toolchain, Unavailable> {
-        once(&self.toolchains, name.to_owned(), || {
-            toolchain::provide(&self.env, &self.path, name)
-        })
+        once(&self.toolchains, name.to_owned(), || toolchain::provide(&self.env, &self.path, name))
     }
 
     fn resolve(&self, toolchain: &Toolchain, options: &Options) -> Result<Options, Unusable> {

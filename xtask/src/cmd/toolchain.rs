@@ -99,19 +99,14 @@ fn render(rows: &[Row]) -> String {
     });
     let all: Vec<[&str; 4]> =
         std::iter::once(["setting", "from", "compiler", "about"]).chain(cells).collect();
-    let width = |column: usize| {
-        all.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-    };
+    let width =
+        |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let [name, kind, compiler] = [0, 1, 2].map(width);
     let mut text = String::new();
     for row in &all {
         // The last column is as wide as it is; a reason may have several lines.
         let about = row[3].replace('\n', "\n    ");
-        let _ = writeln!(
-            text,
-            "{:name$}  {:kind$}  {:compiler$}  {about}",
-            row[0], row[1], row[2]
-        );
+        let _ = writeln!(text, "{:name$}  {:kind$}  {:compiler$}  {about}", row[0], row[1], row[2]);
     }
     text
 }

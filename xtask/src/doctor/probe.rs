@@ -181,9 +181,11 @@ fn sealed(env: &Env, name: &str) -> Option<Result<String, String>> {
     let there = toolchain::seal::root::is_there(env, &lock);
     let place = if there { "fetched" } else { "to be fetched" };
     let what = format!("{} {}, sealed", lock.family.name(), lock.version);
-    Some(try_namespaces().map(|()| format!("{what}: {}, {place}", lock.size())).map_err(|reason| {
-        format!("{what}, but it needs a root folder of its own: {reason}")
-    }))
+    Some(
+        try_namespaces()
+            .map(|()| format!("{what}: {}, {place}", lock.size()))
+            .map_err(|reason| format!("{what}, but it needs a root folder of its own: {reason}")),
+    )
 }
 
 /// A program on the search path that processes of this tool get.

@@ -84,7 +84,8 @@ fn try_probe(
     fs::create_dir_all(scratch)?;
     let folder = tempfile::Builder::new().prefix("probe-").tempdir_in(scratch)?;
     let claim = format!("{} {version}", family.name());
-    build_and_run(&place, cc, "c", folder.path(), &claim).context("it builds no C program that runs")?;
+    build_and_run(&place, cc, "c", folder.path(), &claim)
+        .context("it builds no C program that runs")?;
     let mut details = ToolchainDetails::default();
     if !elf::is_elf(&place.host(cc).canonicalize()?) {
         details.notes.push(format!("`{}` is a script around a compiler", cc.display()));

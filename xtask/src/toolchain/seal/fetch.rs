@@ -146,7 +146,8 @@ impl Missing<'_> {
         }
         let bytes: u64 = there.iter().map(|(_, package)| package.size).sum();
         let megabytes = bytes as f64 / 1e6;
-        self.task.state(format!("fetching {} packages, {megabytes:.0} MB, by apt-get", there.len()));
+        self.task
+            .state(format!("fetching {} packages, {megabytes:.0} MB, by apt-get", there.len()));
         let staging = staging(self.env)?;
         let (files, log) = (staging.path().join("files"), staging.path().join("download.log"));
         fs::create_dir(&files)?;

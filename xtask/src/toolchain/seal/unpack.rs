@@ -58,11 +58,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    fn entry<R: Read>(
-        &mut self,
-        label: &str,
-        entry: &mut tar::Entry<'_, R>,
-    ) -> anyhow::Result<()> {
+    fn entry<R: Read>(&mut self, label: &str, entry: &mut tar::Entry<'_, R>) -> anyhow::Result<()> {
         let path = plain(&entry.path_bytes())?;
         if path.as_os_str().is_empty() || LEFT_OUT.iter().any(|folder| path.starts_with(folder)) {
             return Ok(());
@@ -77,7 +73,9 @@ impl<'a> Unpacker<'a> {
         let host = self.root.join(&place);
         if let Ok(there) = std::fs::symlink_metadata(&host) {
             let target = entry.link_name()?.map(|target| target.into_owned());
-            if kind == EntryType::Symlink && there.is_symlink() && fs::read_link(&host).ok() == target
+            if kind == EntryType::Symlink
+                && there.is_symlink()
+                && fs::read_link(&host).ok() == target
             {
                 return Ok(());
             }
@@ -194,7 +192,8 @@ pub(super) mod tests {
             let bytes = name.as_bytes();
             header.as_old_mut().name[..bytes.len()].copy_from_slice(bytes);
             header.set_cksum();
-            builder.append(&header, if found.is_some() { &b""[..] } else { content.as_bytes() })
+            builder
+                .append(&header, if found.is_some() { &b""[..] } else { content.as_bytes() })
                 .unwrap();
         }
         builder.into_inner().unwrap()
