@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod build;
 mod plan;
+mod source;
 mod support;
 mod tidy;
 mod whole;

@@ -13,3 +13,4 @@ pub mod spec;
 pub mod statement;
 pub mod store;
 pub mod tokens;
+pub mod usage;
