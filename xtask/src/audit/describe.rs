@@ -6,19 +6,56 @@ use crate::audit::elf::Facts;
 use crate::audit::judge::{Evidence, Finding, Report, Verdict};
 use crate::audit::producer::Producer;
 
-/// Describes binaries, with what is claimed of them.
+/// Describes binaries, the server first and what belongs to it as a whole, with what is claimed.
 pub fn describe(binaries: &[(String, Facts)], claims: &[String]) -> Report {
-    let claims = claims
-        .iter()
-        .map(|claim| Finding::of_build(Verdict::Unknown, Evidence::Claim, claim.clone()));
-    let findings = binaries.iter().flat_map(|(name, facts)| of_one(name, facts));
+    let mut findings = Vec::new();
+    let mut rest = binaries.iter();
+    if let Some((name, facts)) = rest.next() {
+        findings.extend(of_one(name, facts));
+    }
+    let claim = |text: &String| Finding::of_build(Verdict::Unknown, Evidence::Claim, text.clone());
+    findings.extend(claims.iter().map(claim));
+    if let Some((name, facts)) = together(rest.as_slice()) {
+        findings.extend(of_one(&name, &facts));
+    }
     Report {
         verdict: Verdict::Unknown,
         // In the order of what is asked first: not sorted.
-        findings: findings.chain(claims).collect(),
+        findings,
         units: binaries.iter().map(|(_, facts)| facts.units.len()).sum(),
         text_bytes: binaries.iter().map(|(_, facts)| facts.text_bytes).sum(),
     }
+}
+
+/// Modules are many and small: their facts as those of one.
+fn together(binaries: &[(String, Facts)]) -> Option<(String, Facts)> {
+    let ((first, facts), rest) = binaries.split_first()?;
+    let mut all = facts.clone();
+    for (_, facts) in rest {
+        for line in &facts.comments {
+            if !all.comments.contains(line) {
+                all.comments.push(line.clone());
+            }
+        }
+        all.units.extend(facts.units.iter().cloned());
+        all.frames.functions += facts.frames.functions;
+        all.frames.by_frame_pointer += facts.frames.by_frame_pointer;
+        all.lto_private += facts.lto_private;
+        all.thin_promoted += facts.thin_promoted;
+        all.full_lto |= facts.full_lto;
+        all.text_bytes += facts.text_bytes;
+        let (sum, one) = (&mut all.hardening, facts.hardening);
+        sum.relocatable &= one.relocatable;
+        sum.bind_now &= one.bind_now;
+        // Small modules have nothing in them that these would change.
+        sum.stack_protector |= one.stack_protector;
+        sum.fortified += one.fortified;
+    }
+    let name = match rest.len() {
+        0 => first.clone(),
+        more => format!("{first} and {more} more"),
+    };
+    Some((name, all))
 }
 
 fn of_one(binary: &str, facts: &Facts) -> Vec<Finding> {
@@ -99,7 +136,14 @@ mod tests {
             ..Facts::default()
         };
         let claims = ["the package says 15.18".to_owned()];
-        let report = describe(&[("bin/postgres".to_owned(), facts)], &claims);
+        let module =
+            Facts { frames: Frames { functions: 10, by_frame_pointer: 1 }, ..Facts::default() };
+        let binaries = [
+            ("bin/postgres".to_owned(), facts),
+            ("lib/a.so".to_owned(), module.clone()),
+            ("lib/b.so".to_owned(), module),
+        ];
+        let report = describe(&binaries, &claims);
         assert_eq!(report.verdict, Verdict::Unknown);
         let texts: Vec<_> = report.findings.iter().map(|finding| finding.text.as_str()).collect();
         assert_eq!(
@@ -111,8 +155,13 @@ mod tests {
                 "no trace of link-time optimisation, which a stripped file would not show",
                 "hardened: -fstack-protector (which of its forms is not known), -Wl,-z,now",
                 "the package says 15.18",
+                "no .comment section: its compiler is not known",
+                "no debug information: its flags cannot be known from the file",
+                "10% of the functions have a frame pointer",
+                "no trace of link-time optimisation, which a stripped file would not show",
             ]
         );
+        assert_eq!(report.findings[6].binary, "lib/a.so and 1 more");
         assert_eq!(report.findings[5].evidence, Evidence::Claim);
     }
 }

@@ -47,6 +47,9 @@ pub fn claims(engine: Engine, prefix: &Path) -> Vec<String> {
     if let Some(version) = ask(&server, "--version") {
         claims.push(format!("says of itself: {version}"));
     }
+    if let Some(text) = compiled_by(&server) {
+        claims.push(format!("its version string says: {text}"));
+    }
     match engine {
         Engine::Postgres => {
             let tool = prefix.join("bin/pg_config");
@@ -77,6 +80,17 @@ pub fn claims(engine: Engine, prefix: &Path) -> Vec<String> {
         None => "belongs to no package that dpkg knows".to_owned(),
     });
     claims
+}
+
+/// The text in a server that says which compiler made it: packages strip `.comment`, but PostgreSQL
+/// keeps what its configure was told.
+fn compiled_by(server: &Path) -> Option<String> {
+    const WORDS: &[u8] = b", compiled by ";
+    let data = std::fs::read(server).ok()?;
+    let mut texts = data.split(|byte| *byte == 0);
+    let found = texts
+        .find(|text| text.len() < 300 && text.windows(WORDS.len()).any(|part| part == WORDS))?;
+    String::from_utf8(found.to_vec()).ok()
 }
 
 /// Name and version of the package that a file belongs to, where the package manager is dpkg.

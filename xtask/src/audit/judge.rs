@@ -126,6 +126,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// What it concerns, for people.
+    pub fn place(&self) -> &str {
+        if self.binary.is_empty() { "the build" } else { &self.binary }
+    }
+
     /// A finding about the build as a whole, without code of its own.
     pub fn of_build(verdict: Verdict, evidence: Evidence, text: String) -> Self {
         Self {

@@ -163,14 +163,14 @@ pub fn absolute(folder: &Path, path: &Path) -> PathBuf {
 
 /// What configure and CMake compile to try the compiler.
 fn is_trial(cwd: &Path, source: &Path) -> bool {
-    let stem = source.file_stem().unwrap_or_default();
+    let name = source.file_name().unwrap_or_default().as_encoded_bytes();
     let tried = |path: &Path| {
         path.components().any(|part| {
             let name = part.as_os_str();
             name == "CMakeFiles" || name == "meson-private"
         })
     };
-    stem == "conftest" || tried(cwd) || tried(source)
+    name.starts_with(b"conftest") || tried(cwd) || tried(source)
 }
 
 fn is_source(word: &str) -> bool {

@@ -72,8 +72,7 @@ fn lines(finding: &Finding, all_bytes: u64) -> Vec<String> {
         Verdict::Unknown => "unknown  ",
         Verdict::Explained | Verdict::AsAsked => "explained",
     };
-    let place = if finding.binary.is_empty() { "the build" } else { &finding.binary };
-    let evidence = finding.evidence.name();
+    let (place, evidence) = (finding.place(), finding.evidence.name());
     let mut first = format!("  {word} {place}: {} [{evidence}", finding.text);
     if finding.unit_count > 0 {
         first.push_str(&format!("; {} units", finding.unit_count));
