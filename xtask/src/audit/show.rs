@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::audit::judge::{Finding, Report, SHOWN, Verdict};
+use crate::matrix::expand::counted;
 
 /// How many lines of findings are printed.
 const LINES: usize = 40;
@@ -75,7 +76,7 @@ fn lines(finding: &Finding, all_bytes: u64) -> Vec<String> {
     let (place, evidence) = (finding.place(), finding.evidence.name());
     let mut first = format!("  {word} {place}: {} [{evidence}", finding.text);
     if finding.unit_count > 0 {
-        first.push_str(&format!("; {} units", finding.unit_count));
+        first.push_str(&format!("; {}", counted(finding.unit_count, "units")));
     }
     if finding.text_bytes > 0 {
         let share = 100.0 * finding.text_bytes as f64 / all_bytes.max(1) as f64;

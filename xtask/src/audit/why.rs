@@ -9,6 +9,7 @@ use crate::audit::judge::Allowed;
 use crate::audit::log::{Call, Log, shown};
 use crate::audit::producer::{Compiler, Producer};
 use crate::build::spec::Spec;
+use crate::matrix::expand::counted;
 use crate::matrix::model::Options;
 use crate::toolchain::native::mentions_native;
 
@@ -198,7 +199,8 @@ fn overruled(flag: &str, log: &Log) -> Vec<String> {
         }
     }
     let line = |(winner, files): (&str, BTreeSet<String>)| {
-        format!("`{winner}` comes behind it in {} files: {}", files.len(), named(&files))
+        let count = counted(files.len(), "files");
+        format!("`{winner}` comes behind it in {count}: {}", named(&files))
     };
     by_winner.into_iter().map(line).collect()
 }
@@ -223,22 +225,25 @@ fn compiler(flag: &str, known: &Known<'_>, is_ours: bool) -> Vec<String> {
         .map(|unit| shown(std::path::Path::new(&unit.name)))
         .collect();
     let Some(first) = files.first() else { return Vec::new() };
-    let count = files.len();
+    let (count, verb) = match files.len() {
+        1 => ("1 file".to_owned(), "has"),
+        count => (format!("{count} files"), "have"),
+    };
     vec![match (known.log, known.script) {
         (None, _) => format!(
-            "{count} files have it: {}{}; the compile log was not kept, so whether the project or \
+            "{count} {verb} it: {}{}; the compile log was not kept, so whether the project or \
              the compiler adds it is not known",
             named(&files),
             reason(flag, first, known)
         ),
         (Some(_), Some(script)) => format!(
-            "no call gives it, but {count} files have it: the compiler `{script}`, a script, adds \
+            "no call gives it, but {count} {verb} it: the compiler `{script}`, a script, adds \
              it: {}",
             named(&files)
         ),
         (Some(_), None) => {
             let compiler = known.spec.toolchain.as_ref().map_or("the compiler", |t| &t.name);
-            format!("no call gives it, but {count} files have it: a default of {compiler}")
+            format!("no call gives it, but {count} {verb} it: a default of {compiler}")
         }
     }]
 }
@@ -313,7 +318,7 @@ mod tests {
     fn each_origin() {
         assert_eq!(
             ask("-O2"),
-            ["opt = o2 (m.toml:4) gives `-O2`", "`-O1` comes behind it in 1 files: mnt/obj/odd.c",]
+            ["opt = o2 (m.toml:4) gives `-O2`", "`-O1` comes behind it in 1 file: mnt/obj/odd.c",]
         );
         assert_eq!(ask("-mavx"), ["cpu = native (m.toml:9) stands for it on the planning host"]);
         assert_eq!(

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::audit::judge::{Report, Verdict};
+use crate::audit::judge::{Evidence, Report, Verdict};
 use crate::audit::log::Log;
 use crate::audit::why::{Known, Written, why};
 use crate::audit::{self, allowed, describe, installed, show};
@@ -95,12 +95,17 @@ fn audit(builds: &Builds, spec: &Spec, again: bool) -> anyhow::Result<Option<Rep
     }
     let Some(folder) = builds.folder(spec.id) else { return Ok(None) };
     let stored = Manifest::read(&folder.join("manifest.json"))?.audit;
-    if let Some(report) = stored.filter(|_| !again) {
-        return Ok(Some(report));
-    }
+    let configured = match stored {
+        Some(report) if !again => return Ok(Some(report)),
+        // What configuring left was in the build tree: it cannot be read again, and stays found.
+        Some(report) => report.findings,
+        None => Vec::new(),
+    };
+    let configured = configured.into_iter().filter(|found| found.evidence == Evidence::Configured);
     let Some(toolchain) = &spec.toolchain else { return Ok(None) };
     let calls = kept(folder)?;
-    audit::again(spec, toolchain, &folder.join("tree"), calls.as_deref()).map(Some)
+    let report = audit::again(spec, toolchain, &folder.join("tree"), calls.as_deref())?;
+    Ok(Some(report.with(configured.collect())))
 }
 
 /// The compile log, where it was kept.
