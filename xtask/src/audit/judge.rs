@@ -219,7 +219,15 @@ pub fn judge(case: &Case<'_>) -> Report {
 /// Gathers equal remarks over units, so that one fault in 800 files is one finding.
 struct Remarks<'a> {
     binary: &'a str,
-    by_text: BTreeMap<(Verdict, Evidence, String), (Vec<String>, usize, u64)>,
+    by_text: BTreeMap<(Verdict, Evidence, String), Concerned>,
+}
+
+/// The units that one remark concerns.
+#[derive(Default)]
+struct Concerned {
+    shown: Vec<String>,
+    count: usize,
+    text_bytes: u64,
 }
 
 impl<'a> Remarks<'a> {
@@ -228,26 +236,24 @@ impl<'a> Remarks<'a> {
     }
 
     fn add(&mut self, verdict: Verdict, evidence: Evidence, text: String, unit: &str, bytes: u64) {
-        let (units, count, sum) = self.by_text.entry((verdict, evidence, text)).or_default();
-        if units.len() < SHOWN && !unit.is_empty() {
-            units.push(unit.to_owned());
+        let concerned = self.by_text.entry((verdict, evidence, text)).or_default();
+        if concerned.shown.len() < SHOWN && !unit.is_empty() {
+            concerned.shown.push(unit.to_owned());
         }
-        *count += 1;
-        *sum += bytes;
+        concerned.count += 1;
+        concerned.text_bytes += bytes;
     }
 
     fn into_findings(self) -> impl Iterator<Item = Finding> {
         let binary = self.binary.to_owned();
-        self.by_text.into_iter().map(
-            move |((verdict, evidence, text), (units, unit_count, text_bytes))| Finding {
-                verdict,
-                text,
-                evidence,
-                binary: binary.clone(),
-                units,
-                unit_count,
-                text_bytes,
-            },
-        )
+        self.by_text.into_iter().map(move |((verdict, evidence, text), concerned)| Finding {
+            verdict,
+            text,
+            evidence,
+            binary: binary.clone(),
+            units: concerned.shown,
+            unit_count: concerned.count,
+            text_bytes: concerned.text_bytes,
+        })
     }
 }

@@ -207,6 +207,9 @@ fn overruled(flag: &str, log: &Log) -> Vec<String> {
 
 /// What the units have although no call gives it.
 fn compiler(flag: &str, known: &Known<'_>, is_ours: bool) -> Vec<String> {
+    if is_ours && known.log.is_none() {
+        return Vec::new();
+    }
     let units = known.binaries.iter().flat_map(|(_, facts)| &facts.units);
     let has = |unit: &&Unit| {
         let producer = Producer::parse(&unit.producer);
@@ -221,7 +224,7 @@ fn compiler(flag: &str, known: &Known<'_>, is_ours: bool) -> Vec<String> {
     };
     let files: BTreeSet<String> = units
         .filter(has)
-        .filter(|unit| !given(unit) && !(is_ours && known.log.is_none()))
+        .filter(|unit| !given(unit))
         .map(|unit| shown(std::path::Path::new(&unit.name)))
         .collect();
     let Some(first) = files.first() else { return Vec::new() };
