@@ -13,7 +13,7 @@ pub(crate) mod archive;
 mod debian;
 pub(crate) mod fetch;
 mod git;
-mod installed;
+pub mod installed;
 mod patches;
 pub mod pin;
 pub(crate) mod tree;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use fs_err as fs;
 
+use crate::audit;
 use crate::build::commands;
 use crate::build::layout::Layout;
 use crate::build::manifest::{self, HostDone, Manifest, PatchDone, SourceDone, StepDone};
@@ -29,6 +30,7 @@ use crate::proc::{Proc, own_file};
 use crate::progress::Task;
 use crate::source::Tree;
 use crate::toolchain::place::Place;
+use crate::toolchain::seal;
 
 /// Set to any value, this variable makes builds use their real folders although the kernel would
 /// allow a mount namespace: for trying the fallback.
@@ -276,6 +278,8 @@ impl Making<'_> {
             .context("the build succeeded but installed nothing under its prefix")?;
         let commands = commands::read(&Layout::log_on_host(staging))?;
         commands::keep(&commands, &made.join("commands.jsonl"))?;
+        let object = Layout::object_on_host(staging);
+        let audit = audit::after_build(self.spec, toolchain, &tree, &object, &commands, &logs)?;
         let files = manifest::list(&tree)?;
         let manifest = Manifest {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -296,7 +300,7 @@ impl Making<'_> {
             tree: manifest::tree_digest(&files),
             binaries: Vec::new(),
             configuration: Vec::new(),
-            audit: None,
+            audit: Some(audit),
             files,
         };
         Ok((manifest, lines))
@@ -320,13 +324,6 @@ impl Making<'_> {
 
     /// A build without its canonical paths must still come out the same, or not at all.
     fn check_mapped(&self, toolchain: &Toolchain) -> anyhow::Result<()> {
-        if toolchain.sealed.is_some() {
-            return Err(coded(
-                Code::Environment,
-                "a sealed toolchain runs in a root folder of its own, and this kernel allows no \
-                 mount namespace; `cargo xtask doctor` tells how to allow it",
-            ));
-        }
         let options = &self.spec.options;
         let thin = options.cflags.iter().chain(&options.cxxflags).chain(&options.ldflags);
         let records = |flag: &&String| {
@@ -369,16 +366,9 @@ impl Making<'_> {
             ..launch::Spec::default()
         };
         let program = step.words.first().map_or("", String::as_str);
-        let program = match place.which(program) {
-            Some(found) if !program.contains('/') => found,
-            _ if program.contains('/') => PathBuf::from(program),
-            _ => {
-                let mend = match place.root() {
-                    None => "install it (`cargo xtask doctor` says how)",
-                    Some(_) => "seal the toolchain with it (`seal-packages` in its description)",
-                };
-                return Err(coded(Code::Environment, format!("`{program}` not found; {mend}")));
-            }
+        let program = match program.contains('/') {
+            true => PathBuf::from(program),
+            false => place.program(program)?,
         };
         let mut process = Proc::new(program).args(&step.words[1..]).log(log);
         for (key, value) in environment {
@@ -426,32 +416,31 @@ impl Making<'_> {
 
     /// What the built server says of itself; it must name the version that was asked for.
     fn receipt(&self, tree: &Path) -> anyhow::Result<String> {
-        let server = tree.join("bin/postgres");
-        let receipt = Proc::new(server)
+        let names = recipe::servers(self.spec.source.engine);
+        let there = names.iter().map(|name| tree.join(name)).find(|path| path.is_file());
+        let Some(server) = there else {
+            bail!("the build installed no server: looked for {}", names.join(", "));
+        };
+        let receipt = Proc::new(&server)
             .arg("--version")
             .timeout(Duration::from_secs(20))
             .read()
-            .with_context(|| self.does_not_run())?;
+            .with_context(|| seal::does_not_run(self.spec.toolchain.as_ref()))?
+            // MySQL's begins with the path by which it was called.
+            .replace(&format!("{}/", tree.display()), "");
         let version = &self.spec.source_facts.version;
-        if !receipt.split_whitespace().any(|word| word == version) {
+        // Forks append a release of their own: `5.6.35-80.0`, `10.11.6-MariaDB`.
+        let names_it = |word: &str| {
+            word.strip_prefix(version.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        if !receipt.split_whitespace().any(names_it) {
             return Err(anyhow!(
                 "the built server says `{receipt}`, but `{}` is version {version} in the matrix",
                 self.spec.source.name
             ));
         }
         Ok(receipt)
-    }
-
-    /// The headline for a server that does not start on the machine that it was built on.
-    fn does_not_run(&self) -> String {
-        let sealed = self.spec.toolchain.as_ref().and_then(|found| found.sealed.as_ref());
-        let Some(sealed) = sealed else { return "the built server does not run".to_owned() };
-        let libc = sealed.lock.packages.iter().find(|package| package.name == "libc6");
-        format!(
-            "the built server does not run on this machine; it was linked in the sealed root with \
-             the C library {} and the libraries there, and needs ones here that are no older",
-            libc.map_or("of its lock", |package| package.version.as_str())
-        )
     }
 
     /// How many lines the logs of this source's last build had, for the progress bar's estimate.

@@ -143,7 +143,7 @@ fn tell(env: &Env, report: &Report) {
 
 fn unseal(env: &Env, name: &str) -> anyhow::Result<()> {
     let path = seal::path(&env.toolchains(), name);
-    if !path.is_file() {
+    if name.contains('/') || !path.is_file() {
         return Err(coded(Code::Input, format!("`{name}` is not sealed: no {}", env.shown(&path))));
     }
     fs::remove_file(&path)?;

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use crate::exit::{Code, coded};
 use crate::launch::{self, Bind};
 use crate::proc::{PATH, Proc, own_file};
 
@@ -77,6 +78,20 @@ impl Place {
     /// The first program of this name on the search path that every process gets.
     pub fn which(&self, name: impl AsRef<OsStr>) -> Option<PathBuf> {
         self.which_all(name, OsStr::new(PATH)).into_iter().next()
+    }
+
+    /// The same, for a build that cannot go on without it.
+    ///
+    /// # Errors
+    /// When it is not there: how to get it.
+    pub fn program(&self, name: &str) -> anyhow::Result<PathBuf> {
+        self.which(name).ok_or_else(|| {
+            let mend = match &self.root {
+                None => "install it (`cargo xtask doctor` says how)",
+                Some(_) => "name its package in `seal-packages` and seal the toolchain again",
+            };
+            coded(Code::Environment, format!("`{name}` not found; {mend}"))
+        })
     }
 
     /// A call of one of the toolchain's programs.
@@ -202,6 +217,8 @@ mod tests {
             assert_eq!(place.which(none), None, "{none}");
         }
         assert!(Place::here().which("sh").is_some());
+        let missing = place.program("cmake").unwrap_err().to_string();
+        assert!(missing.starts_with("`cmake` not found; name its package"), "{missing}");
         let line = place.proc("/usr/bin/awk").line();
         assert_eq!(line, "/usr/bin/awk", "errors show the call itself");
         assert_eq!(place.inside(Path::new("/x"), "a.o"), Path::new("/mnt/try/a.o"));

@@ -67,6 +67,10 @@ pub fn read(toolchains: &Path, name: &str) -> Result<Option<Lock>, String> {
 /// not what the description wants.
 pub fn seal(env: &Env, name: &str, archives: &[String]) -> anyhow::Result<Report> {
     let toolchains = env.toolchains();
+    if name.contains('/') {
+        // It becomes the name of a file.
+        return Err(coded(Code::Input, format!("`{name}` is no name of a setting")));
+    }
     let wanted = file::load(&toolchains, name).map_err(|reason| coded(Code::Input, reason))?;
     for archive in archives {
         lock::check_archive(archive).map_err(|reason| coded(Code::Input, reason))?;
@@ -79,7 +83,7 @@ pub fn seal(env: &Env, name: &str, archives: &[String]) -> anyhow::Result<Report
     let task = env.reporter.task(format!("seal {name}"), None);
     let release = os::release();
     let field = |key: &str| os::field(&release, key).unwrap_or_default();
-    let packages = wanted.sealed_packages().map_err(|reason| coded(Code::Input, reason))?;
+    let packages = wanted.sealed_packages().map_err(|reason| coded(Code::Environment, reason))?;
     let mut lock = Lock {
         schema: lock::SCHEMA,
         name: name.to_owned(),
@@ -128,6 +132,19 @@ pub fn from_lock(env: &Env, lock: &Lock) -> Result<Toolchain, Unavailable> {
         reason: format!("the sealed toolchain `{}`: {error:#}", lock.name),
         hint: None,
     })
+}
+
+/// The headline for a built server that does not start on this machine.
+pub fn does_not_run(toolchain: Option<&Toolchain>) -> String {
+    let Some(sealed) = toolchain.and_then(|found| found.sealed.as_ref()) else {
+        return "the built server does not run".to_owned();
+    };
+    let libc = sealed.lock.packages.iter().find(|package| package.name == "libc6");
+    format!(
+        "the built server does not run on this machine; it was linked in the sealed root with the \
+         C library {} and the libraries there, and needs ones here that are no older",
+        libc.map_or("of its lock", |package| package.version.as_str())
+    )
 }
 
 /// Makes the root of a lock and runs the compiler in it.
