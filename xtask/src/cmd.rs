@@ -21,6 +21,7 @@ use crate::doctor::Needs;
 use crate::env::Env;
 use crate::exit::Code;
 use crate::progress::Reporter;
+use crate::toolchain::seal;
 
 /// Runs one task and gives the exit code.
 ///
@@ -66,6 +67,8 @@ fn needs(env: &Env, common: &Common, args: &DoctorArgs) -> anyhow::Result<Needs>
         }
     }
     let mut needs = Needs::of(env, &sources, &toolchains, experiment.workload.is_some());
+    let sealed = |name: &String| matches!(seal::read(&env.toolchains(), name), Ok(Some(_)));
+    needs.sealed = toolchains.iter().all(sealed) && !toolchains.is_empty();
     needs.lto = expansion.lto_toolchains().into_iter().map(str::to_owned).collect();
     Ok(needs)
 }

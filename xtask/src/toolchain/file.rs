@@ -111,7 +111,8 @@ impl Wanted {
         let (Some((_, mut all)), Some((id, more))) = (of(&self.packages), more) else {
             let known: Vec<&str> = self.seal_packages.keys().map(String::as_str).collect();
             return Err(format!(
-                "{} does not say which packages make `{}` on this distribution; `packages` and                  `seal-packages` are needed (there are some for: {})",
+                "{} does not say which packages make `{}` on this distribution; `packages` and \
+                 `seal-packages` are needed (there are some for: {})",
                 self.file,
                 self.name,
                 known.join(", ")

@@ -1,5 +1,5 @@
 //! Sealed toolchains: a compiler with everything that it needs, by exact packages, in a root folder
-//! of its own. `toolchains/<name>.lock.toml` says which; with such a file the setting `<name>` means
+//! of its own. `toolchains/<name>.lock.toml` says which; with such a file the setting `<name>` is
 //! this very compiler, on every machine. docs/toolchains.md tells how it works and where other
 //! package managers would come in.
 

@@ -145,8 +145,8 @@ Conf gcc-12-base (12.2.0-14+deb12u1 Debian:12.11/stable [amd64])
         let stanza = |version: &str| {
             format!(
                 "Package: make\nVersion: {version}\nArchitecture: amd64\nDepends: libc6 (>= 2.34)\n\
-                 Description: makes\n Filename: not this one\nFilename: pool/main/m/make_{version}.deb\n\
-                 Size: 396\nSHA256: {}\n",
+                 Description: makes\n Filename: not this one\n\
+                 Filename: pool/main/m/make_{version}.deb\nSize: 396\nSHA256: {}\n",
                 Digest::of(version.as_bytes())
             )
         };

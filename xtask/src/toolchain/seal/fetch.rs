@@ -1,4 +1,4 @@
-//! The packages of a lock as files, each checked by its hash: what is there already, a local mirror,
+//! The packages of a lock as files, each checked by its hash: what is there already, a mirror here,
 //! the system's own apt, then the archives that the lock names. What does not match is never kept.
 
 use std::collections::BTreeMap;
@@ -145,9 +145,8 @@ impl Missing<'_> {
             return Ok(());
         }
         let bytes: u64 = there.iter().map(|(_, package)| package.size).sum();
-        let megabytes = bytes as f64 / 1e6;
-        self.task
-            .state(format!("fetching {} packages, {megabytes:.0} MB, by apt-get", there.len()));
+        let (count, megabytes) = (there.len(), bytes as f64 / 1e6);
+        self.task.state(format!("fetching {count} packages, {megabytes:.0} MB, by apt-get"));
         let staging = staging(self.env)?;
         let (files, log) = (staging.path().join("files"), staging.path().join("download.log"));
         fs::create_dir(&files)?;
