@@ -5,6 +5,7 @@
 
 mod bench;
 mod build;
+mod judge;
 mod plan;
 mod support;
 mod tidy;

@@ -2,7 +2,9 @@
 //! pool of job tokens ([`run`]), what is written down about it ([`manifest`], [`commands`]), and where
 //! finished builds lie ([`store`]).
 
+pub mod code;
 pub mod commands;
+pub mod configuration;
 pub mod layout;
 pub mod manifest;
 pub mod postgres;

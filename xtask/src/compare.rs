@@ -12,15 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::{Code, coded};
 use crate::hash::Digest;
-use crate::record::Record;
+use crate::record::{Mark, Record};
 use crate::stats::summary::Spread;
 use crate::stats::{Estimate, Rule, Verdict, rank, verdict};
 
 mod collect;
 mod host;
+mod notes;
+mod same_code;
 mod show;
 mod warnings;
 
+pub use notes::{Note, NoteKind};
 pub use warnings::{Warning, WarningKind};
 
 /// The version of the JSON format.
@@ -106,6 +109,12 @@ pub struct HostComparison {
     pub blocks: u32,
     /// The targets beside the base: the columns.
     pub targets: Vec<String>,
+    /// What the base is made of; `None` when it has no record that counts.
+    #[serde(default)]
+    pub base_made: Option<Made>,
+    /// What the targets are made of, in their order.
+    #[serde(default)]
+    pub made: Vec<Made>,
     /// One row per microbenchmark and number of clients, by group, in run order.
     pub rows: Vec<Row>,
     /// One row per group and number of clients.
@@ -114,6 +123,50 @@ pub struct HostComparison {
     pub drift: Option<Drift>,
     /// What the reader must know before believing the numbers.
     pub warnings: Vec<Warning>,
+    /// What must be said of single targets beside their numbers ([`Comparison::annotate`]).
+    #[serde(default)]
+    pub notes: Vec<Note>,
+}
+
+/// What a target is made of, by its records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Made {
+    /// The target.
+    pub target: String,
+    /// Name of its build.
+    pub build: String,
+    /// Id of its build.
+    pub build_id: Digest,
+    /// Equal for equal servers ([`Record::code_id`]).
+    pub code_id: Option<Digest>,
+    /// Whether the build was made elsewhere, so that nothing is known of how.
+    pub installed: bool,
+    /// Axis and setting, run-only axes among them.
+    pub settings: Vec<(String, String)>,
+    /// Name of the config.
+    pub config: String,
+    /// What the audit had against the build when any of the runs was made.
+    pub audit: Option<Mark>,
+    /// The target whose runs are shown, when its own were not made: the same server to the byte.
+    #[serde(default)]
+    pub same_as: Option<String>,
+}
+
+impl Made {
+    fn of(record: &Record) -> Self {
+        Self {
+            target: record.target.clone(),
+            build: record.build.clone(),
+            build_id: record.build_id,
+            code_id: record.code_id,
+            installed: record.compiler.is_none(),
+            settings: record.settings.clone(),
+            config: record.config.clone(),
+            audit: None,
+            same_as: None,
+        }
+    }
 }
 
 /// One microbenchmark with one number of clients.
@@ -176,6 +229,8 @@ pub enum CellResult {
     },
     /// Both were measured, but never in the same block, boot and placement.
     NoPair,
+    /// Its code and config are the base's, so it was not measured beside it.
+    SameCode,
     /// There is no record.
     NotMeasured,
 }
@@ -186,7 +241,7 @@ impl CellResult {
         match self {
             Self::Judged(judged) => Some(judged.ratio),
             Self::Single { ratio } => Some(*ratio),
-            Self::Failed { .. } | Self::NoPair | Self::NotMeasured => None,
+            Self::Failed { .. } | Self::NoPair | Self::SameCode | Self::NotMeasured => None,
         }
     }
 

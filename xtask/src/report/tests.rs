@@ -422,3 +422,50 @@ fn colour_only_when_asked_for_and_never_counted_as_width() {
     let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     assert_eq!(trimmed(&coloured), trimmed(&plain));
 }
+
+/// As [`records`], but for one target that is not what was asked for, one whose flags changed more
+/// than they should, and one that has the code of another.
+fn annotated() -> crate::compare::Comparison {
+    use crate::audit::judge::Verdict;
+    use crate::record::Mark;
+    let mut records = records();
+    for record in records.iter_mut().filter(|record| record.target == "pg_o3.c") {
+        let findings = vec!["bin/postgres: asked for -O3, got -O1".to_owned()];
+        record.audit = Some(Mark { verdict: Verdict::Mismatch, findings, count: 1 });
+    }
+    let mut comparison = compare(&records, "pg_o2.c", Options::default()).expect("comparable");
+    let made = |target: &str, code: &[u8]| {
+        let mut made = comparison.hosts[0].made[1].clone();
+        (made.target, made.code_id) = (target.to_owned(), Some(crate::hash::Digest::of(code)));
+        made
+    };
+    let known = [made("pg_os.c", b"os"), made("pg_oz.c", b"os"), made("pg_o2.c", b"o2"), made("pg_o1.c", b"o2")];
+    comparison.share_runs("h", &known);
+    comparison.annotate(&|name, _| Err(format!("no manifest of `{name}`")));
+    comparison
+}
+
+#[test]
+fn notes_stand_below_every_table_and_in_every_format() {
+    let comparison = annotated();
+    let written = |views: &[View], format| {
+        let mut out = Vec::new();
+        render_with(&comparison, views, format, WIDE, &mut out).expect("written");
+        String::from_utf8(out).expect("text")
+    };
+    let wrong = "`pg_o3.c` is NOT what was asked for: bin/postgres: asked for -O3, got -O1";
+    let text = written(&[View::Full, View::Groups], TableFormat::Text);
+    assert_eq!(text.matches(wrong).count(), 2, "below each table:\n{text}");
+    assert!(text.contains("pg_o3.c (1) (2)"), "{text}");
+    assert_eq!(text.matches("`pg_oz.c` has the same code and config as `pg_os.c`").count(), 1);
+    assert!(text.contains("pg_o1.c: 5 same code\n"), "{text}");
+    assert!(written(&[View::Groups], TableFormat::Text).contains("`pg_oz.c` has the same code"));
+    let tsv = written(&[View::Full, View::Groups], TableFormat::Tsv);
+    let lines: Vec<&str> = tsv.lines().filter(|line| line.contains("\tpg_o3.c\t")).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(wrong)), "{tsv}");
+    assert!(tsv.lines().all(|line| line.split('\t').count() == 27), "{tsv}");
+    let json = written(&[], TableFormat::Json);
+    let read: crate::compare::Comparison = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(read, comparison);
+    assert!(json.contains("\"kind\": \"mismatch\""), "{json}");
+}
