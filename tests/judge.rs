@@ -257,6 +257,7 @@ fn a_check_that_lacks_its_manifest_says_so() {
     std::fs::remove_file(places(&project, "tiny_o3").1).expect("removed");
     let text = project.ok(&["compare"]).stdout;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let lacks = "between `tiny_o3.small` and the base could not be checked: no manifest of `tiny_o3`";
+    let lacks =
+        "between `tiny_o3.small` and the base could not be checked: no manifest of `tiny_o3`";
     assert!(line.contains(lacks), "{text}");
 }

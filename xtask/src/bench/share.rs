@@ -20,7 +20,8 @@ pub struct Shared {
 /// the base, else the one with the most measured runs, else the first. A build that the audit has
 /// something against shares only with others of its kind: the mark is on its runs.
 pub fn share(plan: &mut Plan, records: &[Record]) -> Vec<Shared> {
-    let measured: Vec<usize> = plan.targets.iter().map(|it| runs(plan, &it.name, records)).collect();
+    let measured: Vec<usize> =
+        plan.targets.iter().map(|it| runs(plan, &it.name, records)).collect();
     // For each target the one that is measured in its place.
     let instead: Vec<usize> = (0..plan.targets.len())
         .map(|index| {

@@ -100,9 +100,10 @@ impl Manifests {
             let name = entry.file_name();
             let stem = name.to_str().and_then(|name| name.strip_suffix(".json"));
             // What begins with a dot is being written.
-            if let Some((_, digits)) = stem.filter(|stem| !stem.starts_with('.')).and_then(|stem| {
-                stem.rsplit_once('-').filter(|(_, digits)| digits.len() == 12)
-            }) {
+            if let Some((_, digits)) = stem
+                .filter(|stem| !stem.starts_with('.'))
+                .and_then(|stem| stem.rsplit_once('-').filter(|(_, digits)| digits.len() == 12))
+            {
                 files.insert(digits.to_owned(), entry.path());
             }
         }

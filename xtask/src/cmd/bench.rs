@@ -76,8 +76,8 @@ impl Outcome {
     /// The exit code: a target that cannot be had here is no failure; a failed run, a build that is
     /// missing, damaged or not what was asked for and a missing library are.
     pub fn code(&self) -> Code {
-        let fails = self.failed > 0
-            || self.left_out.iter().any(|left| left.cause != Cause::Unavailable);
+        let fails =
+            self.failed > 0 || self.left_out.iter().any(|left| left.cause != Cause::Unavailable);
         if fails { Code::CellFailed } else { Code::Done }
     }
 }

@@ -16,8 +16,8 @@ use crate::hash::Digest;
 use crate::host::Here;
 use crate::matrix::expand::Expansion;
 use crate::matrix::model::{SameCode, Workload};
-use crate::record::{Mark, Record};
 use crate::record::store::Store;
+use crate::record::{Mark, Record};
 use crate::report;
 use crate::server::Settings;
 
@@ -85,7 +85,8 @@ pub fn of_experiment(
     let mut comparison = compare(&records, &base, options)?;
     let manifests = Manifests::list(env);
     if let Some(here) = here.filter(|_| experiment.same_code == SameCode::Share) {
-        let made: Vec<Made> = known.iter().map(|(made, id)| with_code(made, id, &manifests)).collect();
+        let made: Vec<Made> =
+            known.iter().map(|(made, id)| with_code(made, id, &manifests)).collect();
         comparison.share_runs(&here, &made);
     }
     comparison.annotate(&|name, id| manifests.get(name, id));

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
+use crate::bench::share::Shared;
 use crate::build::layout::Layout;
 use crate::build::spec::Spec;
 use crate::build::store::Store as Builds;
 use crate::build::{recipe, run};
 use crate::cli::{Common, Format, PlanArgs, RunArgs};
-use crate::bench::share::Shared;
 use crate::cmd::bench::{self, Cause, LeftOut, Planned};
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;

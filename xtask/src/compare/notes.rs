@@ -107,7 +107,9 @@ fn same_code(host: &HostComparison, index: usize) -> Option<Note> {
 
 /// In what a target differs from the base.
 fn against_base(base: &Made, made: &Made, manifests: &Lookup<'_>) -> Vec<Note> {
-    if base.build_id == made.build_id && base.config == made.config && base.settings == made.settings
+    if base.build_id == made.build_id
+        && base.config == made.config
+        && base.settings == made.settings
     {
         return Vec::new();
     }
@@ -203,14 +205,14 @@ fn warnings(host: &HostComparison, notes: &[Note]) -> Vec<Warning> {
     for (index, made) in host.made.iter().enumerate() {
         // Only against the base are there verdicts.
         let is_pair = base.is_some() && made.code_id == base;
-        if !is_pair || !notes.iter().any(|it| it.target == made.target && it.kind == NoteKind::AaPair)
+        if !is_pair
+            || !notes.iter().any(|it| it.target == made.target && it.kind == NoteKind::AaPair)
         {
             continue;
         }
         let judged = host.rows.iter().filter_map(|row| row.cells[index].result.judged());
-        let is_shown = |verdict| {
-            matches!(verdict, Verdict::Faster | Verdict::Slower | Verdict::Small)
-        };
+        let is_shown =
+            |verdict| matches!(verdict, Verdict::Faster | Verdict::Slower | Verdict::Small);
         let shown = judged.clone().filter(|it| is_shown(it.verdict)).count();
         if shown > 0 {
             let text = format!(

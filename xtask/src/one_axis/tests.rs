@@ -133,7 +133,10 @@ fn a_compiler_that_changed_in_between_is_told() {
         change(&mut other);
         besides(&base, &other)
     };
-    assert_eq!(newer(|m| m.toolchain.version = "13.1.0".into()), ["gcc 13.1.0 instead of gcc 12.2.0"]);
+    assert_eq!(
+        newer(|m| m.toolchain.version = "13.1.0".into()),
+        ["gcc 13.1.0 instead of gcc 12.2.0"]
+    );
     let file = |m: &mut Manifest| m.toolchain.files[0].1 = Digest::of(b"patched");
     assert_eq!(newer(file), ["another /usr/bin/gcc of gcc 12.2.0"]);
     assert_eq!(newer(|_| {}), ["another gcc 12.2.0"]);
@@ -228,15 +231,15 @@ fn what_is_too_long_is_counted() {
     let many: Vec<String> = (0..7).map(|number| format!("h A{number} 1 instead of 2")).collect();
     assert!(listed(&many).ends_with("h A3 1 instead of 2 and 3 more"));
     assert_eq!(listed(&many[..1]), "h A0 1 instead of 2");
-    let long = words::change(&[], &self::words("a b c d e f g h"));
+    let long = words::change(&[], &words("a b c d e f g h"));
     assert_eq!(long.as_deref(), Some("with a b c d e f (and 2 more words)"));
 }
 
 #[test]
 fn words_are_compared_without_quotes_and_as_often_as_they_stand_there() {
     assert_eq!(words::split("'CFLAGS=-O2 -g' \"x\" --with=y"), ["-O2", "-g", "x", "--with=y"]);
-    let (gone, new) = words::difference(&self::words("a b a c"), &self::words("a c d"));
-    assert_eq!((gone, new), (self::words("b a"), self::words("d")));
+    let (gone, new) = words::difference(&words("a b a c"), &words("a c d"));
+    assert_eq!((gone, new), (words("b a"), words("d")));
     assert!(words::is_warning("-Wall") && !words::is_warning("-Wl,--as-needed"));
     let a = axes(&pairs(&[("x", "1"), ("y", "1")]), &pairs(&[("y", "2"), ("z", "1")]));
     assert_eq!(a, ["x", "y", "z"]);

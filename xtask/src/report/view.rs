@@ -281,15 +281,14 @@ fn verdicts(host: &HostComparison) -> Vec<String> {
         .map(|(index, target)| {
             let results = host.rows.iter().map(|row| &row.cells[index].result);
             let words: Vec<&str> = results.map(word).collect();
-            let counts: Vec<String> =
-                WORDS
-                    .iter()
-                    .map(|word| (word, words.iter().filter(|other| other == &word).count()))
-                    .filter(|(_, count)| *count > 0)
-                    .map(|(word, count)| {
-                        format!("{count} {}", if *word == "-" { "not measured" } else { word })
-                    })
-                    .collect();
+            let counts: Vec<String> = WORDS
+                .iter()
+                .map(|word| (word, words.iter().filter(|other| other == &word).count()))
+                .filter(|(_, count)| *count > 0)
+                .map(|(word, count)| {
+                    format!("{count} {}", if *word == "-" { "not measured" } else { word })
+                })
+                .collect();
             format!("{target}: {}", counts.join(", "))
         })
         .collect()

@@ -39,9 +39,8 @@ pub fn identify(
     found: &expand::Target,
     host: Host,
 ) -> anyhow::Result<Result<Identity, LeftOut>> {
-    let left_out = |reason: String, cause| {
-        Ok(Err(LeftOut { target: found.name.clone(), reason, cause }))
-    };
+    let left_out =
+        |reason: String, cause| Ok(Err(LeftOut { target: found.name.clone(), reason, cause }));
     if let Some(reason) = &found.unavailable {
         return left_out(format!("unavailable: {reason}"), Cause::Unavailable);
     }
@@ -97,9 +96,8 @@ impl<'a> Finder<'a> {
             Ok(identity) => identity,
             Err(left) => return Ok(Err(left)),
         };
-        let left_out = |reason: String, cause| {
-            Ok(Err(LeftOut { target: found.name.clone(), reason, cause }))
-        };
+        let left_out =
+            |reason: String, cause| Ok(Err(LeftOut { target: found.name.clone(), reason, cause }));
         let (prefix, known) = match &spec.source.kind {
             SourceKind::Prefix { path } => (path.clone(), Known::default()),
             _ => {
@@ -113,9 +111,8 @@ impl<'a> Finder<'a> {
                 }
             }
         };
-        let allows = |glob: &String| {
-            glob_matches(glob, &spec.name) || glob_matches(glob, &found.name)
-        };
+        let allows =
+            |glob: &String| glob_matches(glob, &spec.name) || glob_matches(glob, &found.name);
         if let Some(mark) = &known.mark
             && !self.allowed.iter().any(allows)
         {
@@ -128,7 +125,10 @@ impl<'a> Finder<'a> {
             build_id: spec.id,
             code_id: known.code.map(|code| target_id(&code, &server, &found.server.init)),
             audit: known.mark,
-            compiler: spec.toolchain.as_ref().map(|it| format!("{} {}", it.family.name(), it.version)),
+            compiler: spec
+                .toolchain
+                .as_ref()
+                .map(|it| format!("{} {}", it.family.name(), it.version)),
             settings: spec.settings.iter().chain(&found.run).cloned().collect(),
             config: found.config.clone(),
             install: Install { engine: spec.source.engine, prefix },
@@ -142,9 +142,9 @@ impl<'a> Finder<'a> {
     fn known(&mut self, id: Digest) -> Result<Known, String> {
         let builds = &self.builds;
         let read = || {
-            let manifest = builds.manifest(id).map_err(|error| {
-                format!("{error:#}; `cargo xtask build` makes the build again")
-            })?;
+            let manifest = builds
+                .manifest(id)
+                .map_err(|error| format!("{error:#}; `cargo xtask build` makes the build again"))?;
             let mark = manifest.audit.as_ref().and_then(Mark::of);
             Ok(Known { mark, code: code::digest(&manifest) })
         };
