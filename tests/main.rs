@@ -6,6 +6,7 @@
 mod audit;
 mod bench;
 mod build;
+mod judge;
 mod plan;
 mod source;
 mod support;

@@ -65,7 +65,7 @@ pub enum Task {
     /// Only the builds
     Build(ExperimentArgs),
     /// Only the runs, against builds that exist
-    Bench(ExperimentArgs),
+    Bench(BenchArgs),
     /// Tables from the stored records
     Compare(CompareArgs),
     /// Which flags the binaries really got, against what was asked
@@ -116,6 +116,34 @@ pub struct ExperimentArgs {
     pub experiment: Option<String>,
 }
 
+/// What a call that measures may be told besides.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArgs {
+    /// Runs also builds that the audit has found to be other than asked for (all, or those whose
+    /// build or target matches GLOB; repeatable); their rows are marked for ever
+    #[arg(
+        long,
+        value_name = "GLOB",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*"
+    )]
+    pub allow_mismatch: Vec<String>,
+    /// Measures targets with the same code each on its own, as A/A pairs, instead of once
+    #[arg(long)]
+    pub aa: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BenchArgs {
+    /// The experiment [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+    #[command(flatten)]
+    /// What to measure.
+    pub run: RunArgs,
+}
+
 /// Arguments of `matrix`.
 #[derive(Clone, Debug, Args)]
 pub struct MatrixArgs {
@@ -124,6 +152,9 @@ pub struct MatrixArgs {
     /// Prints the plan and stops
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    /// What to measure.
+    pub run: RunArgs,
     /// How the comparison is printed
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,
@@ -217,5 +248,18 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn allow_mismatch_takes_no_experiment_for_a_glob() {
+        let parse = |words: &[&str]| match Cli::try_parse_from(words).expect("valid").task {
+            Task::Bench(args) => (args.experiment, args.run.allow_mismatch),
+            other => panic!("{other:?}"),
+        };
+        let all = parse(&["xtask", "bench", "--allow-mismatch", "quick"]);
+        assert_eq!(all, (Some("quick".to_owned()), vec!["*".to_owned()]));
+        let some = parse(&["xtask", "bench", "--allow-mismatch=a*", "--allow-mismatch=b"]);
+        assert_eq!(some, (None, vec!["a*".to_owned(), "b".to_owned()]));
+        assert_eq!(parse(&["xtask", "bench"]), (None, Vec::new()));
     }
 }

@@ -37,7 +37,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
         Task::Matrix(args) => matrix::run(&env, common, args),
         Task::Plan(args) => plan::run(&env, common, args),
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
-        Task::Bench(args) => bench::run(&env, common, args.experiment.as_deref()),
+        Task::Bench(args) => bench::run(&env, common, args),
         Task::Audit(args) => audit::run(&env, common, args),
         Task::Compare(args) => compare::run(&env, common, args),
         Task::Doctor(args) => {

@@ -27,6 +27,7 @@ pub mod host;
 pub mod interrupt;
 pub mod launch;
 pub mod matrix;
+pub mod one_axis;
 pub mod proc;
 pub mod progress;
 pub mod record;

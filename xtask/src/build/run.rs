@@ -12,6 +12,7 @@ use fs_err as fs;
 
 use crate::audit;
 use crate::build::commands;
+use crate::build::configuration;
 use crate::build::layout::Layout;
 use crate::build::manifest::{self, HostDone, Manifest, PatchDone, SourceDone, StepDone};
 use crate::build::recipe::{self, Step};
@@ -297,7 +298,7 @@ impl Making<'_> {
             receipt: self.receipt(&tree)?,
             tree: manifest::tree_digest(&files),
             binaries: Vec::new(),
-            configuration: Vec::new(),
+            configuration: configuration::read(self.spec.source.engine, &object, &tree)?,
             audit: Some(audit),
             files,
         };
