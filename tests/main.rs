@@ -6,6 +6,7 @@
 mod bench;
 mod build;
 mod plan;
+mod reproduce;
 mod support;
 mod tidy;
 mod whole;

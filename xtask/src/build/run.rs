@@ -123,7 +123,7 @@ fn remember_cpu(env: &Env, seconds: f64) {
 }
 
 /// Only one call of the tool builds in a work directory at a time.
-fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
+pub(crate) fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
     fs::create_dir_all(&env.work)?;
     let path = env.work.join("build.lock");
     let file = fs::File::create(&path)?.into_parts().0;

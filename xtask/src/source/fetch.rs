@@ -189,7 +189,7 @@ fn curl(url: &str, file: &Path) -> Proc {
         .inherit(&NETWORK_VARIABLES)
 }
 
-fn download(task: &Task, url: &str, file: &Path) -> anyhow::Result<()> {
+pub(super) fn download(task: &Task, url: &str, file: &Path) -> anyhow::Result<()> {
     let log = file.with_extension("log");
     let mut running = curl(url, file).log(&log).spawn().map_err(|error| needs(error, "curl"))?;
     let status = watch(task, &mut running, file)?;
