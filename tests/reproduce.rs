@@ -225,7 +225,7 @@ fn what_cannot_be_found_or_read_is_told() {
     let results = pair.theirs.path("results").display().to_string();
     let called = pair.ours.call(&["reproduce", "tiny_02", "--from", &results]);
     assert_eq!(called.code, Some(2), "{}", called.stderr);
-    contains(&called, &["no manifest `tiny_02`", "did you mean `tiny_o2-"]);
+    contains(&called, &["no manifest `tiny_02`", "did you mean `tiny_o2`"]);
     let called = pair.ours.call(&["reproduce", "tiny_o2"]);
     assert_eq!(called.code, Some(2), "{}", called.stderr);
     contains(&called, &["has none (`--from` names another results folder"]);

@@ -1,4 +1,5 @@
-//! Making a colleague's build again: find its manifest, hold this machine against it, build, compare.
+//! Making a colleague's build again: its manifest is found, this machine held against it, then it
+//! is built and compared.
 //!
 //! A manifest is all that is needed: neither `matrix.toml` nor `patches/` have a say. It is checked
 //! before anything is built ([`check`]): a build by another compiler could only come out different.

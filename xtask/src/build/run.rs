@@ -18,6 +18,7 @@ use crate::build::spec::Spec;
 use crate::build::store::{self, Store};
 use crate::build::tokens::{Token, Tokens};
 use crate::env::Env;
+use crate::exact::sections;
 use crate::exit::{Code, coded};
 use crate::facts::Toolchain;
 use crate::host::probe;
@@ -292,7 +293,7 @@ impl Making<'_> {
             finished: jiff::Timestamp::now().to_string(),
             receipt: self.receipt(&tree)?,
             tree: manifest::tree_digest(&files),
-            binaries: Vec::new(),
+            binaries: sections::binaries(&tree, &files)?,
             configuration: Vec::new(),
             audit: None,
             files,

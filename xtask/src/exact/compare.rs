@@ -341,6 +341,9 @@ fn of_binary(change: &FileChange, limits: Limits) -> Vec<String> {
         change.path,
         few(&binary.loaded.iter().map(section).collect::<Vec<_>>(), limits.sections)
     )];
+    if limits.files == MANY && !binary.aside.is_empty() {
+        lines.push(format!("    {}", not_loaded(change, limits)));
+    }
     if let Some(functions) = &binary.functions {
         let note = if functions.raw {
             " (as raw bytes: what only moved counts, since this processor's code is not decoded)"

@@ -6,10 +6,10 @@
 //! calls another one now is changed, and one whose callee was moved is not. On x86-64 and aarch64
 //! instructions are decoded; elsewhere the raw bytes are hashed, and the listing says so.
 //!
-//! The listing is a text of its own beside the manifest (`<name>-<id>.functions.gz`): a line
-//! `#functions`, version and the way of each architecture, then per function binary, symbol, size in
-//! bytes and the first 16 digits of the hash, separated by tabs, sorted. The same functions give the
-//! same bytes.
+//! The listing is a text of its own beside the manifest (`<name>-<id>.functions.gz`): a line with
+//! `#functions` and the version, a line `#raw` for each binary that is told as raw bytes, then per
+//! function binary, symbol, size in bytes and the first 16 digits of the hash, separated by tabs,
+//! sorted. The same functions give the same bytes.
 
 mod aarch64;
 mod image;

@@ -1,4 +1,5 @@
-//! Makes the build of a manifest in a folder of its own and compares it with what the manifest says.
+//! Makes the build of a manifest in a folder of its own and compares it with what the manifest
+//! says.
 
 use std::path::{Path, PathBuf};
 

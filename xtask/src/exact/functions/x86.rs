@@ -2,9 +2,9 @@
 //!
 //! Of each instruction the bytes are kept, but for three things, which are zeroed and told instead:
 //! the distance of a branch (told as the number of the instruction inside of the function, else as
-//! the name of the target), the distance of a RIP-relative operand (as the name), and in a file with
-//! a fixed address every 32- or 64-bit number that is an address in the file. A branch with a short
-//! distance counts as the same instruction as one with a long distance.
+//! the name of the target), the distance of a RIP-relative operand (as the name), and in a file
+//! with a fixed address every 32- or 64-bit number that is an address in the file. A branch with a
+//! short distance counts as the same instruction as one with a long distance.
 //!
 //! What this cannot see: in a file with a fixed address a constant that happens to look like one of
 //! its addresses; and a change of an unnamed constant that is only referred to, which shows in the
