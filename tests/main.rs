@@ -7,6 +7,7 @@ mod bench;
 mod build;
 mod plan;
 mod reproduce;
+mod source;
 mod support;
 mod tidy;
 mod whole;

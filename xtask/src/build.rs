@@ -12,3 +12,4 @@ pub mod spec;
 pub mod statement;
 pub mod store;
 pub mod tokens;
+pub mod usage;

@@ -74,6 +74,41 @@ pub enum Task {
     Reproduce(ReproduceArgs),
     /// Checks tools, kernel settings, disk and privileges
     Doctor(DoctorArgs),
+    /// Pins a source: fetches it, hashes it and writes its entry
+    #[command(subcommand)]
+    Source(SourceTask),
+}
+
+/// What can be done with sources.
+#[derive(Debug, Subcommand)]
+pub enum SourceTask {
+    /// Fetches an archive or a revision and adds it to the matrix file
+    Add(SourceAddArgs),
+}
+
+/// Arguments of `source add`.
+#[derive(Clone, Debug, Args)]
+pub struct SourceAddArgs {
+    /// The name of the new entry, the first part of its builds' names
+    pub name: String,
+    /// `https://…`, `debian:PACKAGE=VERSION` or `file:PATH`; all must have the same archive
+    #[arg(value_name = "ORIGIN", conflicts_with = "git")]
+    pub origins: Vec<String>,
+    /// A git repository instead of an archive
+    #[arg(long, value_name = "URL")]
+    pub git: Option<String>,
+    /// The revision; a branch or a tag is pinned as what it is now [default: HEAD]
+    #[arg(long, value_name = "REV", requires = "git")]
+    pub rev: Option<String>,
+    /// The engine, where the tree does not tell it
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<String>,
+    /// The version, where the tree does not tell it
+    #[arg(long = "version", value_name = "VERSION")]
+    pub release: Option<String>,
+    /// What the archive's hash must be, as its publisher says
+    #[arg(long, value_name = "HEX", conflicts_with = "git")]
+    pub sha256: Option<String>,
 }
 
 /// The experiment to work on.

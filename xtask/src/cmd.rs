@@ -10,12 +10,13 @@ pub mod matrix;
 pub mod plan;
 pub mod reproduce;
 pub mod select;
+pub mod source;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::cli::{Cli, Common, DoctorArgs, Task};
+use crate::cli::{Cli, Common, DoctorArgs, SourceTask, Task};
 use crate::doctor::Needs;
 use crate::env::Env;
 use crate::exit::Code;
@@ -45,6 +46,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
             let needs = needs(&env, common, args)?;
             doctor::run(args, &env, &needs)
         }
+        Task::Source(SourceTask::Add(args)) => source::add(&env, args),
     }
 }
 

@@ -14,6 +14,7 @@ mod fetch;
 mod git;
 mod installed;
 mod patches;
+pub mod pin;
 mod tree;
 
 use std::path::{Path, PathBuf};

@@ -17,6 +17,7 @@ use crate::build::recipe::{self, Step};
 use crate::build::spec::Spec;
 use crate::build::store::{self, Store};
 use crate::build::tokens::{Token, Tokens};
+use crate::build::usage::Peak;
 use crate::env::Env;
 use crate::exact::sections;
 use crate::exit::{Code, coded};
@@ -380,11 +381,13 @@ impl Making<'_> {
         let process = process.launch(own_file(), launch);
         let mut running = process.spawn()?;
         let mut growth = Growth::default();
+        let mut peak = Peak::of_group(running.id());
         let status = loop {
             if let Some(status) = running.poll()? {
                 break status;
             }
             task.position(*lines + growth.lines(log));
+            peak.look();
             std::thread::sleep(Duration::from_millis(if begin.elapsed().as_secs() < 1 {
                 5
             } else {
@@ -407,6 +410,8 @@ impl Making<'_> {
             words: step.words.clone(),
             cwd: step.cwd.clone(),
             seconds: (begin.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            cpu_seconds: running.cpu_seconds(),
+            peak_mib: peak.mib(),
         })
     }
 

@@ -83,14 +83,15 @@ fn place(env: &Env, name: &str, id: Digest) -> PathBuf {
     env.builds().join(format!("{name}-{}", id.short()))
 }
 
-/// Whether all files of a build are there with their sizes: quick enough for every call. Changed
-/// bytes are found by [`verify`], before a benchmark.
-pub fn looks_whole(folder: &Path) -> bool {
-    let Ok(manifest) = Manifest::read(&folder.join("manifest.json")) else { return false };
-    manifest.files.iter().all(|file| {
+/// The manifest of a build of which all files are there with their sizes: quick enough for every
+/// call. Changed bytes are found by [`verify`], before a benchmark.
+pub fn whole(folder: &Path) -> Option<Manifest> {
+    let manifest = Manifest::read(&folder.join("manifest.json")).ok()?;
+    let there = manifest.files.iter().all(|file| {
         let data = std::fs::symlink_metadata(folder.join("tree").join(&file.path));
         data.is_ok_and(|data| data.is_symlink() || data.len() == file.size)
-    })
+    });
+    there.then_some(manifest)
 }
 
 /// Checks that a build's tree is still what its manifest says.

@@ -20,7 +20,8 @@ const DROPPED_FIELDS: [&str; 5] = ["types", "enabled", "architectures", "languag
 /// The same as options of a one-line entry.
 const DROPPED_OPTIONS: [&str; 3] = ["arch", "lang", "target"];
 
-/// Downloads the source package into `into` and returns that of its files which has the hash.
+/// Downloads the source package into `into` and returns that of its files which has the hash, or
+/// without a hash the upstream archive.
 ///
 /// # Errors
 /// When there is no `apt-get`, no list has the package in that version, or no file has the hash.
@@ -30,10 +31,29 @@ pub(super) fn get(
     package: &str,
     version: &str,
     into: &Path,
-    sha256: Digest,
+    sha256: Option<Digest>,
 ) -> anyhow::Result<PathBuf> {
     let files = download(env, task, Path::new("/etc"), &format!("{package}={version}"), into)?;
-    pick(&files, sha256)
+    match sha256 {
+        Some(sha256) => pick(&files, sha256),
+        None => upstream(&files),
+    }
+}
+
+/// The one file that upstream made: `NAME_VERSION.orig.tar.*`.
+fn upstream(files: &Path) -> anyhow::Result<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(files)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.contains(".orig.tar.") && !name.ends_with(".asc") {
+            found.push(path);
+        }
+    }
+    match (found.pop(), found.is_empty()) {
+        (Some(path), true) => Ok(path),
+        _ => bail!("the package has not exactly one upstream archive (`.orig.tar.*`)"),
+    }
 }
 
 /// Downloads all files of a source package into a new folder, with the lists below `etc`.

@@ -131,25 +131,46 @@ fn places(env: &Env, sha256: Digest, origins: &[Origin]) -> Vec<Place> {
 impl Place {
     /// Brings the archive into the folder `into`, checked.
     fn get(&self, env: &Env, task: &Task, into: &Path, sha256: Digest) -> anyhow::Result<PathBuf> {
-        let file = into.join("archive");
-        match self {
-            Self::Mirror(path) => copy(path, &file)?,
-            Self::Origin(Origin::File(path)) => {
-                let base = env.matrix.parent().unwrap_or(Path::new("."));
-                copy(&base.join(path), &file)?;
-            }
-            Self::Origin(Origin::Https(url)) => {
-                task.state(format!("downloading {url}"));
-                download(task, url, &file)?;
+        let file = match self {
+            Self::Mirror(path) => {
+                let file = into.join("archive");
+                copy(path, &file)?;
+                file
             }
             Self::Origin(Origin::Debian { package, version }) => {
                 task.state(format!("asking apt-get for {package} {version}"));
-                return debian::get(env, task, package, version, into, sha256);
+                return debian::get(env, task, package, version, into, Some(sha256));
             }
-        }
+            Self::Origin(origin) => bring(env, task, origin, into)?,
+        };
         check(&file, sha256)?;
         Ok(file)
     }
+}
+
+/// Brings what an origin has into the folder `into`, whatever it is.
+pub(super) fn bring(
+    env: &Env,
+    task: &Task,
+    origin: &Origin,
+    into: &Path,
+) -> anyhow::Result<PathBuf> {
+    let file = into.join("archive");
+    match origin {
+        Origin::File(path) => {
+            let base = env.matrix.parent().unwrap_or(Path::new("."));
+            copy(&base.join(path), &file)?;
+        }
+        Origin::Https(url) => {
+            task.state(format!("downloading {url}"));
+            download(task, url, &file)?;
+        }
+        Origin::Debian { package, version } => {
+            task.state(format!("asking apt-get for {package} {version}"));
+            return debian::get(env, task, package, version, into, None);
+        }
+    }
+    Ok(file)
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {

@@ -148,7 +148,10 @@ fn scale_temporary() {
         let packed = functions.packed().expect("packed");
         eprintln!(
             "{}: {} functions {t1:?}, sections {t2:?}, pack {:?} {} bytes",
-            tree.display(), functions.list.len(), begin.elapsed() - t1 - t2, packed.len()
+            tree.display(),
+            functions.list.len(),
+            begin.elapsed() - t1 - t2,
+            packed.len()
         );
         (files, binaries, functions)
     };

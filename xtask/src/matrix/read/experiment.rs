@@ -36,7 +36,12 @@ fn experiment(
     let names = matrix.sources.iter().map(|source| source.name.as_str());
     let sources = select("source", &sources, names, true, mistakes);
     let given = table.get("variants");
+    let place = given.as_ref().map(|entry| entry.node.span());
     let variants = words(given, mistakes);
+    if let (Some(place), true) = (place, variants.is_empty()) {
+        let help = "leave `variants` out for the build with every axis at its first setting";
+        mistakes.push(Diagnostic::at(&place, "`variants` names none").help(help));
+    }
     let names = matrix.variants.iter().map(|variant| variant.name.as_str());
     let variants = select("variant", &variants, names, false, mistakes);
     let given = table.get("configs");
@@ -102,6 +107,16 @@ fn check(experiment: &Experiment, matrix: &Matrix, mistakes: &mut Mistakes) {
             let message =
                 format!("no config of experiment `{name}` is for source `{}`", source.name);
             wrong(message, &format!("add a config of engine `{engine}` to `configs`"));
+        }
+    }
+    let engines: Vec<Engine> =
+        experiment.sources.iter().map(|source| matrix.sources[*source].engine).collect();
+    for config in experiment.configs.iter().filter_map(|config| matrix.configs.get(*config)) {
+        if !engines.is_empty() && !engines.contains(&config.engine) {
+            let (config, engine) = (&config.name, config.engine.name());
+            let message =
+                format!("config `{config}` of experiment `{name}` is for no source of it");
+            wrong(message, &format!("it is for engine `{engine}`: take it out of `configs`"));
         }
     }
 }

@@ -12,8 +12,14 @@ pub(crate) fn manifest() -> Manifest {
     let spec = manifest.spec(manifest.toolchain.clone());
     let layout = Layout::canonical(Path::new("/a"), Path::new("/b"));
     let steps = recipe::steps(&spec, &layout).expect("steps");
-    let done =
-        |step: Step| StepDone { name: step.name, words: step.words, cwd: step.cwd, seconds: 1.0 };
+    let done = |step: Step| StepDone {
+        name: step.name,
+        words: step.words,
+        cwd: step.cwd,
+        seconds: 1.0,
+        cpu_seconds: None,
+        peak_mib: None,
+    };
     manifest.steps = steps.into_iter().map(done).collect();
     manifest.environment = recipe::environment(&spec, &layout, 1_700_000_000);
     manifest.tree = tree_digest(&manifest.files);
