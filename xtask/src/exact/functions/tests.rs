@@ -131,35 +131,3 @@ fn what_is_no_listing_is_refused_with_its_name() {
     std::fs::write(&path, whole).expect("written");
     assert_eq!(read(&path).expect("fine").list[0].symbol, "f");
 }
-
-#[test]
-fn scale_temporary() {
-    let Ok(one) = std::env::var("EXACT_ONE") else { return };
-    let two = std::env::var("EXACT_TWO").expect("two");
-    let begin = std::time::Instant::now();
-    let read = |tree: &str| {
-        let tree = Path::new(tree);
-        let files = manifest::list(tree).expect("listed");
-        let begin = std::time::Instant::now();
-        let functions = of_tree(tree, &files).expect("read");
-        let t1 = begin.elapsed();
-        let binaries = sections::binaries(tree, &files).expect("read");
-        let t2 = begin.elapsed() - t1;
-        let packed = functions.packed().expect("packed");
-        eprintln!(
-            "{}: {} functions {t1:?}, sections {t2:?}, pack {:?} {} bytes",
-            tree.display(),
-            functions.list.len(),
-            begin.elapsed() - t1 - t2,
-            packed.len()
-        );
-        (files, binaries, functions)
-    };
-    let (one, two) = (read(&one), read(&two));
-    use crate::exact::compare::{Side, compare};
-    let result = compare(
-        Side { files: &one.0, binaries: &one.1, functions: Some(&one.2) },
-        Side { files: &two.0, binaries: &two.1, functions: Some(&two.2) },
-    );
-    eprintln!("{}\n{:?}", result.text(), begin.elapsed());
-}

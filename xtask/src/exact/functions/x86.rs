@@ -10,27 +10,25 @@
 //! its addresses; and a change of an unnamed constant that is only referred to, which shows in the
 //! section that holds it.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
+use iced_x86::{ConstantOffsets, Decoder, DecoderOptions, Instruction, OpKind};
 
 use super::image::{Found, Image, Name};
 
 /// A function's instructions as bytes that do not depend on its place.
 pub(super) fn normal(image: &Image<'_>, function: &Found, code: &[u8]) -> Vec<u8> {
-    let starts = starts(function.start, code);
+    let decoded = decode(function.start, code);
+    let starts: Vec<u64> = decoded.iter().map(|(instruction, _)| instruction.ip()).collect();
     let refer = Refer { image, function, starts: &starts };
-    let mut decoder = Decoder::with_ip(64, code, function.start, DecoderOptions::NONE);
     let mut out = Vec::with_capacity(code.len() * 2);
-    let mut instruction = Instruction::default();
-    while decoder.can_decode() {
-        let at = decoder.position();
-        decoder.decode_out(&mut instruction);
+    let mut at = 0;
+    for (instruction, offsets) in &decoded {
         if instruction.is_invalid() {
             // Data between the code, or an instruction newer than this decoder: as it is.
-            out.extend_from_slice(&code[at..]);
             break;
         }
-        let offsets = decoder.get_constant_offsets(&instruction);
-        let mut bytes = code[at..decoder.position()].to_vec();
+        let end = at + instruction.len();
+        let mut bytes = code[at..end].to_vec();
+        at = end;
         let mut told = Vec::new();
         let near = [OpKind::NearBranch16, OpKind::NearBranch32, OpKind::NearBranch64];
         if near.contains(&instruction.op0_kind()) {
@@ -55,13 +53,23 @@ pub(super) fn normal(image: &Image<'_>, function: &Found, code: &[u8]) -> Vec<u8
         out.extend_from_slice(&bytes);
         out.extend_from_slice(&told);
     }
+    out.extend_from_slice(&code[at..]);
     out
 }
 
-/// The addresses at which instructions begin.
-fn starts(start: u64, code: &[u8]) -> Vec<u64> {
-    let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-    decoder.into_iter().map(|instruction| instruction.ip()).collect()
+/// All instructions up to the first that is none, and where their constants stand.
+fn decode(start: u64, code: &[u8]) -> Vec<(Instruction, ConstantOffsets)> {
+    let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let mut decoded = Vec::with_capacity(code.len() / 3);
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        let offsets = decoder.get_constant_offsets(&instruction);
+        decoded.push((instruction, offsets));
+        if instruction.is_invalid() {
+            break;
+        }
+    }
+    decoded
 }
 
 /// How references are told.
