@@ -122,6 +122,43 @@ fn a_colleagues_build_comes_out_identical() {
     }
 }
 
+/// Patches travel in the manifest: nobody else has the folder that they came from.
+#[test]
+fn patches_are_taken_from_the_manifest_alone() {
+    let theirs = Project::new();
+    let sha256 = theirs.pack("tiny-pg", "tiny-15.99.tar.gz");
+    theirs.write("matrix.toml", &matrix(&sha256, ""));
+    let patch = "Two blanks are easier to read.\n\n--- a/src/backend/main.c\n\
+        +++ b/src/backend/main.c\n@@ -13,4 +13,4 @@\n     }\n\
+        -    printf(\"%u %s\\n\", hash(__FILE__), __FILE__);\n\
+        +    printf(\"%u  %s\\n\", hash(__FILE__), __FILE__);\n\
+        \x20    return TINY - 1;\n }\n";
+    theirs.write("checkout/patches/postgres/tiny/001-blanks.patch", patch);
+    let toolchains = crate::support::root().join("toolchains");
+    std::os::unix::fs::symlink(toolchains, theirs.path("checkout/toolchains")).expect("linked");
+    let mut build = theirs.command(&["build"]);
+    build.env("CARGO_MANIFEST_DIR", theirs.path("checkout/xtask"));
+    let called = finish(build);
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    let pair = Pair { theirs, ours: Project::new() };
+    let called = pair.call(&[]);
+    assert_eq!(called.code, Some(0), "{}\n{}", called.stdout, called.stderr);
+    contains(&called, &["tiny_o2: identical"]);
+    let server = pair.ours.path("work/reproduce").join(pair.name()).join("build/tree/bin/postgres");
+    let bytes = std::fs::read(server).expect("a server");
+    assert!(bytes.windows(6).any(|part| part == b"%u  %s"), "it has the patch");
+    // A patch that was changed does not have its hash any more.
+    pair.edit(|manifest| {
+        let all = &mut manifest["predicate"]["buildDefinition"]["resolvedDependencies"];
+        let all = all.as_array_mut().expect("a list");
+        let patch = all.iter_mut().find(|one| one["annotations"]["role"] == "patch");
+        patch.expect("the patch")["content"] = "bm90aGluZw==".into();
+    });
+    let called = pair.call(&[]);
+    assert_eq!(called.code, Some(2), "{}\n{}", called.stdout, called.stderr);
+    contains(&called, &["does not have the hash that stands beside it"]);
+}
+
 #[test]
 fn a_flag_that_was_changed_by_hand_is_different_and_names_functions() {
     let pair = Pair::new("");
@@ -217,6 +254,23 @@ fn rounds_vary_what_must_not_matter() {
     let called = pair.call(&["--rounds", "2"]);
     assert_eq!(called.code, Some(1), "{}\n{}", called.stdout, called.stderr);
     contains(&called, &["all 2 rounds have the same bytes, which are not the manifest's"]);
+}
+
+/// What the table says is what the rounds' processes see.
+#[test]
+fn a_round_sees_another_user_and_host() {
+    let mut id = crate::support::command("id");
+    id.arg("-u");
+    let guise = |user: &str| format!("{{\"binds\":[],\"cpus\":[],\"umask\":63,{user}}}");
+    // Root becomes the user, anybody else only seems to.
+    let spec = if crate::support::must(id).trim() == "0" {
+        guise("\"user\":[61001,61001],\"guise\":{\"host\":\"elsewhere\"}")
+    } else {
+        guise("\"guise\":{\"user\":61001,\"host\":\"elsewhere\"}")
+    };
+    let mut launch = crate::support::command(env!("CARGO_BIN_EXE_xtask"));
+    launch.args(["__launch", &spec, "/bin/sh", "-c", "id -u; id -g; uname -n; umask"]);
+    assert_eq!(crate::support::must(launch), "61001\n61001\nelsewhere\n0077\n");
 }
 
 #[test]

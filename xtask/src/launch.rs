@@ -92,6 +92,9 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<std::con
 
 fn apply(spec: &Spec) -> anyhow::Result<()> {
     umask(Mode::from_bits_truncate(spec.umask.unwrap_or(0o022)));
+    if let Some(guise) = &spec.guise {
+        disguise(guise)?;
+    }
     if !spec.cpus.is_empty() {
         let mut set = CpuSet::new();
         for cpu in &spec.cpus {
@@ -99,9 +102,6 @@ fn apply(spec: &Spec) -> anyhow::Result<()> {
         }
         sched_setaffinity(Pid::from_raw(0), &set)
             .with_context(|| format!("cannot run on the cores {:?}", spec.cpus))?;
-    }
-    if let Some(guise) = &spec.guise {
-        disguise(guise)?;
     }
     if !spec.binds.is_empty() {
         enter_namespace()?;

@@ -328,8 +328,10 @@ pub fn make(ready: &Ready, found: &Found, report: &mut Report) -> anyhow::Result
         Side { files: &asked.files, binaries: &asked.binaries, functions: theirs.as_ref().ok() },
         Side { files: &made.files, binaries: &binaries, functions: ours.as_ref() },
     );
-    if let (Err(reason), false) = (&theirs, comparison.verdict == Verdict::Identical) {
-        report.notes.push(format!("functions cannot be compared: {reason}"));
+    if let (Err(reason), Verdict::Different) = (&theirs, comparison.verdict) {
+        let note = format!("functions cannot be compared: {reason}");
+        ready.env.reporter.warn(&note);
+        report.notes.push(note);
     }
     let verdict = comparison.verdict;
     fs::write(details(ready), comparison.whole_text()).context("cannot write the comparison")?;
