@@ -232,6 +232,29 @@ fn another_compiler_first_in_the_path_stops_it_by_name() {
     contains(&called, &["different: "]);
 }
 
+/// Toolchains are known by their content; what a setting is called is everybody's own business.
+#[test]
+fn a_compiler_under_another_name_is_found() {
+    let pair = Pair::new("");
+    pair.edit(|manifest| {
+        let resolved = &mut manifest["predicate"]["buildDefinition"]["internalParameters"];
+        resolved["toolchain"]["name"] = "theirs".into();
+    });
+    let called = pair.call(&[]);
+    assert_eq!(called.code, Some(4), "{}\n{}", called.stdout, called.stderr);
+    contains(&called, &["`theirs` is not described", "the very same is here: `--toolchain gcc"]);
+    let called = pair.call(&["--toolchain", "gcc"]);
+    assert_eq!(called.code, Some(0), "{}\n{}", called.stdout, called.stderr);
+    // What is made of the system's bison cannot be made with another one.
+    pair.edit(|manifest| {
+        let resolved = &mut manifest["predicate"]["buildDefinition"]["internalParameters"];
+        resolved["system"] = serde_json::json!([["bison", "0".repeat(64)]]);
+    });
+    let called = pair.call(&["--toolchain", "gcc"]);
+    assert_eq!(called.code, Some(4), "{}\n{}", called.stdout, called.stderr);
+    contains(&called, &["bison of the system: asked 000000000000, found ", "for the versions"]);
+}
+
 #[test]
 fn rounds_vary_what_must_not_matter() {
     let pair = Pair::new("");
@@ -285,6 +308,11 @@ fn what_cannot_be_found_or_read_is_told() {
     contains(&called, &["has none (`--from` names another results folder"]);
     let called = pair.ours.call(&["reproduce", "no/such.json"]);
     assert_eq!(called.code, Some(2), "{}", called.stderr);
+    let called = pair.ours.call(&["reproduce", "http://127.0.0.1:9/x.json"]);
+    assert_eq!(called.code, Some(2), "{}", called.stderr);
+    let called = pair.ours.call(&["reproduce", "x-1", "--from", "https://127.0.0.1:9"]);
+    assert_eq!(called.code, Some(4), "{}", called.stderr);
+    contains(&called, &["cannot fetch the manifest https://127.0.0.1:9/manifests/x-1.json"]);
 
     let path = pair.manifest();
     let text = std::fs::read_to_string(&path).expect("readable");

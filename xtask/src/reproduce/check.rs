@@ -40,6 +40,8 @@ impl std::fmt::Display for Difference {
 }
 
 const NOTHING: &str = "nothing";
+/// The end of what a difference is called that is none of the toolchain's.
+pub(super) const SYSTEM: &str = " of the system";
 
 /// Every difference between the toolchain of a manifest and the one that is here; none when they
 /// give the same bytes.
@@ -137,7 +139,7 @@ pub fn system(asked: &[(String, Digest)], found: &[(String, Digest)]) -> Vec<Dif
         let here = found.iter().find(|(other, _)| other == name).map(|(_, digest)| digest);
         if here != Some(digest) {
             let told = here.map_or(NOTHING.to_owned(), Digest::short);
-            all.push(Difference::new(format!("{name} of the system"), digest.short(), told));
+            all.push(Difference::new(format!("{name}{SYSTEM}"), digest.short(), told));
         }
     }
     all

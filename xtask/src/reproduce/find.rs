@@ -51,7 +51,7 @@ impl Found {
 pub fn find(env: &Env, wanted: &str, from: Option<&str>) -> anyhow::Result<Found> {
     let wanted = wanted.strip_prefix("file:").map_or(wanted, plain_path);
     if is_url(wanted) {
-        return fetched(env, wanted);
+        return fetched(env, wanted, "");
     }
     let named = Path::new(wanted);
     let as_path = wanted.contains('/') || wanted.ends_with(".json");
@@ -62,7 +62,9 @@ pub fn find(env: &Env, wanted: &str, from: Option<&str>) -> anyhow::Result<Found
     let from = from.unwrap_or(&default);
     let from = from.strip_prefix("file:").map_or(from, plain_path);
     if is_url(from) {
-        return fetched(env, &url_of(from, wanted));
+        let help =
+            " (a name is looked up as `<URL>/manifests/<name>-<id>.json`, so it must be whole)";
+        return fetched(env, &url_of(from, wanted), help);
     }
     if as_path {
         let inside = Path::new(from).join(named);
@@ -107,16 +109,15 @@ fn local(env: &Env, path: &Path) -> anyhow::Result<Found> {
     whole(text, env.shown(path), functions)
 }
 
-fn fetched(env: &Env, url: &str) -> anyhow::Result<Found> {
+fn fetched(env: &Env, url: &str, help: &str) -> anyhow::Result<Found> {
+    if !url.starts_with("https://") {
+        let text = format!("{url}: only https, since anybody on the way could change a manifest");
+        return Err(coded(Code::Input, text));
+    }
     let folder = tempfile::tempdir().context("cannot make a folder for the download")?;
     let file = folder.path().join("manifest.json");
     source::download(env, url, &file)
-        .with_context(|| {
-            format!(
-                "cannot fetch the manifest {url} (a name is looked up as \
-                 `<URL>/manifests/<name>-<id>.json`, so it must be the whole one)"
-            )
-        })
+        .with_context(|| format!("cannot fetch the manifest {url}{help}"))
         .code(Code::Environment)?;
     let text = fs::read_to_string(&file).code(Code::Input)?;
     let beside = url.strip_suffix(".json").unwrap_or(url).to_owned() + ".functions.gz";

@@ -113,19 +113,18 @@ pub fn toolchain(
         let packages =
             asked.details.packages.iter().map(|(name, version)| format!("{name}={version}"));
         let packages: Vec<String> = packages.collect();
-        let hint = match packages.is_empty() {
-            true => String::new(),
-            false => format!("\n  it was made with: apt-get install {}", packages.join(" ")),
-        };
-        coded(
-            Code::Environment,
-            format!(
-                "it was built by {} {} (`{}`), and here: {reason}{hint}",
-                asked.family.name(),
-                asked.version,
-                asked.name
-            ),
-        )
+        let mut text = format!(
+            "it was built by {} {} (`{}`), and here: {reason}",
+            asked.family.name(),
+            asked.version,
+            asked.name
+        );
+        if let Some(hint) = elsewhere(env, asked, &world) {
+            text.push_str(&format!("\n  the very same is here: {hint}"));
+        } else if !packages.is_empty() {
+            text.push_str(&format!("\n  it was made with: apt-get install {}", packages.join(" ")));
+        }
+        coded(Code::Environment, text)
     })?;
     let mut differences = check::toolchain(asked, &found);
     let system = world.system(&found, &needs(manifest));
@@ -140,6 +139,13 @@ pub fn toolchain(
     }
     report.differences = differences;
     if report.differences.is_empty() {
+        let own = env!("CARGO_PKG_VERSION");
+        if manifest.tool != own {
+            let note =
+                format!("it was built by version {} of this tool, this is {own}", manifest.tool);
+            env.reporter.line(&note);
+            report.notes.push(note);
+        }
         return Ok(found);
     }
     let text = told(env, manifest, &world, &found, report)?;
@@ -202,6 +208,12 @@ fn told(
         if asked.details.packages.is_empty() {
             text.push_str("\n  its files belong to no package: ask who built it for the compiler");
         }
+    }
+    if all.iter().any(|difference| difference.what.ends_with(check::SYSTEM)) {
+        text.push_str(
+            "\n  what is taken from the system is known by content only: ask who built it for the \
+             versions",
+        );
     }
     if manifest.inputs.recipe != recipe::revision(manifest.source.engine) {
         let revision = manifest.tool_revision.as_deref().unwrap_or("not known");

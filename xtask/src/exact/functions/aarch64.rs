@@ -128,13 +128,11 @@ fn follow(word: u32, address: u64, pages: &mut [Option<u64>; 32]) {
         // Data processing with a constant or with registers.
         0b1000 | 0b1001 | 0b0101 | 0b1101 => pages[target] = None,
         // Loads and stores. What is stored is kept; vector registers hold no page.
-        group if group & 0b0101 == 0b0100 => {
-            if word & 0x0400_0000 == 0 && loads(word) {
-                pages[target] = None;
-                // A pair has its second register elsewhere.
-                if word & 0x3a00_0000 == 0x2800_0000 {
-                    pages[((word >> 10) & 31) as usize] = None;
-                }
+        group if group & 0b0101 == 0b0100 && word & 0x0400_0000 == 0 && loads(word) => {
+            pages[target] = None;
+            // A pair has its second register elsewhere.
+            if word & 0x3a00_0000 == 0x2800_0000 {
+                pages[((word >> 10) & 31) as usize] = None;
             }
         }
         _ => {}
