@@ -264,7 +264,9 @@ fn the_audit_names_what_was_not_asked() {
     assert!(audit.stdout.contains("tiny_o2: as asked"), "{}", audit.stdout);
     // The plan's flags are the same, but the makefile adds one of its own.
     let sly = tiny("\"--with-sly-code\"");
-    sly.ok(&["build", "--only", "tiny_o2"]);
+    let built = sly.call(&["build", "--only", "tiny_o2"]);
+    assert_eq!(built.code, Some(1), "{}", built.stderr);
+    assert!(built.stderr.contains("tiny_o2 did not get what was asked"), "{}", built.stderr);
     let audit = sly.call(&["audit", "tiny_o2"]);
     assert_eq!(audit.code, Some(1), "{}", audit.stdout);
     assert!(audit.stdout.contains("tiny_o2: MISMATCH"), "{}", audit.stdout);

@@ -1,7 +1,8 @@
-//! Builds: what one is ([`spec`]), how an engine is made ([`recipe`]), how steps are run under one
-//! pool of job tokens ([`run`]), what is written down about it ([`manifest`], [`commands`]), and where
-//! finished builds lie ([`store`]).
+//! Builds: what one is ([`spec`]), how an engine is made ([`recipe`], by [`postgres`] or
+//! [`cmake`]), how steps are run under one pool of job tokens ([`run`]), what is written down about
+//! it ([`manifest`], [`commands`]), and where finished builds lie ([`store`]).
 
+pub mod cmake;
 pub mod commands;
 pub mod layout;
 pub mod manifest;

@@ -165,6 +165,12 @@ pub struct AuditArgs {
     /// The experiment [default: the file's `default-experiment`]
     #[arg(long)]
     pub experiment: Option<String>,
+    /// Where a flag came from: a setting, the project, the compiler, or nobody
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub why: Option<String>,
+    /// Reads the binaries again instead of showing what was found when they were built
+    #[arg(long, conflicts_with = "why")]
+    pub again: bool,
     /// How the findings are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

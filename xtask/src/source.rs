@@ -12,7 +12,7 @@ mod archive;
 mod debian;
 mod fetch;
 mod git;
-mod installed;
+pub mod installed;
 mod patches;
 pub mod pin;
 mod tree;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use fs_err as fs;
 
+use crate::audit;
 use crate::build::commands;
 use crate::build::layout::Layout;
 use crate::build::manifest::{self, HostDone, Manifest, PatchDone, SourceDone, StepDone};
@@ -276,6 +277,8 @@ impl Making<'_> {
             .context("the build succeeded but installed nothing under its prefix")?;
         let commands = commands::read(&Layout::log_on_host(staging))?;
         commands::keep(&commands, &made.join("commands.jsonl"))?;
+        let object = Layout::object_on_host(staging);
+        let audit = audit::after_build(self.spec, toolchain, &tree, &object, &commands, &logs)?;
         let files = manifest::list(&tree)?;
         let manifest = Manifest {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -296,7 +299,7 @@ impl Making<'_> {
             tree: manifest::tree_digest(&files),
             binaries: sections::binaries(&tree, &files)?,
             configuration: Vec::new(),
-            audit: None,
+            audit: Some(audit),
             files,
         };
         Ok((manifest, lines))
@@ -417,14 +420,25 @@ impl Making<'_> {
 
     /// What the built server says of itself; it must name the version that was asked for.
     fn receipt(&self, tree: &Path) -> anyhow::Result<String> {
-        let server = tree.join("bin/postgres");
-        let receipt = Proc::new(server)
+        let names = recipe::servers(self.spec.source.engine);
+        let there = names.iter().map(|name| tree.join(name)).find(|path| path.is_file());
+        let Some(server) = there else {
+            bail!("the build installed no server: looked for {}", names.join(", "));
+        };
+        let receipt = Proc::new(&server)
             .arg("--version")
             .timeout(Duration::from_secs(20))
             .read()
-            .context("the built server does not run")?;
+            .context("the built server does not run")?
+            // MySQL's begins with the path by which it was called.
+            .replace(&format!("{}/", tree.display()), "");
         let version = &self.spec.source_facts.version;
-        if !receipt.split_whitespace().any(|word| word == version) {
+        // Forks append a release of their own: `5.6.35-80.0`, `10.11.6-MariaDB`.
+        let names_it = |word: &str| {
+            word.strip_prefix(version.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        if !receipt.split_whitespace().any(names_it) {
             return Err(anyhow!(
                 "the built server says `{receipt}`, but `{}` is version {version} in the matrix",
                 self.spec.source.name

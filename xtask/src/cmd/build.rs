@@ -43,7 +43,7 @@ impl Outcome {
         let worst = audit.findings.iter().find(|found| found.verdict == Verdict::Mismatch);
         if let Some(finding) = worst {
             let files = finding.units.first().map(|unit| format!(" ({unit})")).unwrap_or_default();
-            let text = format!("{}: {}{files}", finding.binary, finding.text);
+            let text = format!("{}: {}{files}", finding.place(), finding.text);
             self.mismatched.insert(manifest.name.clone(), text);
         }
     }
