@@ -279,6 +279,45 @@ fn rounds_vary_what_must_not_matter() {
     contains(&called, &["all 2 rounds have the same bytes, which are not the manifest's"]);
 }
 
+#[test]
+fn an_interrupt_leaves_nothing_half_done_and_a_second_call_works() {
+    let pair = Pair::new("");
+    let slow = |seconds: u32| {
+        let word = format!("--with-slow-code={seconds}");
+        pair.edit(|manifest| options(manifest)["configure"] = serde_json::json!([word]));
+    };
+    slow(7);
+    let mut command = pair.command(&[]);
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the tool starts");
+    let place = pair.ours.path("work/reproduce").join(pair.name());
+    let log = place.join("logs/builds/tiny_o2/04-backend.log");
+    let begin = std::time::Instant::now();
+    while !log.exists() {
+        assert!(begin.elapsed().as_secs() < 120, "make never started");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut kill = crate::support::command("kill");
+    kill.args(["-INT", &child.id().to_string()]);
+    crate::support::must(kill);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let mut ps = crate::support::command("ps");
+    ps.args(["-eo", "args"]);
+    let ours = pair.ours.path("").display().to_string();
+    let listed = crate::support::must(ps);
+    let left: Vec<&str> = listed.lines().filter(|line| line.contains(&ours)).collect();
+    assert_eq!(left, [""; 0], "children are left");
+    assert!(!place.join("build/tree").exists() && !place.join("comparison.txt").exists());
+    slow(0);
+    let called = pair.call(&[]);
+    assert_eq!(called.code, Some(0), "{}\n{}", called.stdout, called.stderr);
+    contains(&called, &["tiny_o2: identical"]);
+}
+
 /// What the table says is what the rounds' processes see.
 #[test]
 fn a_round_sees_another_user_and_host() {

@@ -284,8 +284,8 @@ mod tests {
         ] {
             assert_eq!(url_of(base, name), expected);
         }
-        assert_eq!(plain_path("///tmp/x"), "/tmp/x");
-        assert_eq!(plain_path("/tmp/x"), "/tmp/x");
+        assert_eq!(plain_path("///home/x"), "/home/x");
+        assert_eq!(plain_path("/home/x"), "/home/x");
         assert_eq!(plain_path("x/y"), "x/y");
     }
 }
