@@ -8,6 +8,7 @@ mod bench;
 mod build;
 mod judge;
 mod plan;
+mod reproduce;
 mod source;
 mod support;
 mod tidy;

@@ -70,6 +70,8 @@ pub enum Task {
     Compare(CompareArgs),
     /// Which flags the binaries really got, against what was asked
     Audit(AuditArgs),
+    /// Makes a colleague's build again from its manifest and compares every byte
+    Reproduce(ReproduceArgs),
     /// Checks tools, kernel settings, disk and privileges
     Doctor(DoctorArgs),
     /// Pins a source: fetches it, hashes it and writes its entry
@@ -200,6 +202,31 @@ pub struct AuditArgs {
     /// Reads the binaries again instead of showing what was found when they were built
     #[arg(long, conflicts_with = "why")]
     pub again: bool,
+    /// How the findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Clone, Debug, Args)]
+pub struct ReproduceArgs {
+    /// A manifest: its file, its URL, the build's name, `NAME-ID`, or the first digits of the id
+    pub manifest: String,
+    /// Where names are looked up: a results folder, a checkout, or a URL [default: the results]
+    #[arg(long, value_name = "DIR|URL")]
+    pub from: Option<String>,
+    /// Builds N times, each time as somebody else: folder, user, locale, jobs and more are varied
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: Option<u16>,
+    /// Fails unless every byte is the same, those that no program loads among them
+    #[arg(long)]
+    pub strict: bool,
+    /// Builds although the compiler is not the one that the manifest names
+    #[arg(long)]
+    pub anyway: bool,
+    /// The toolchain to build with [default: the one of the manifest's name]
+    #[arg(long, value_name = "NAME")]
+    pub toolchain: Option<String>,
     /// How the findings are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

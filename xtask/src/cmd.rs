@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod load;
 pub mod matrix;
 pub mod plan;
+pub mod reproduce;
 pub mod select;
 pub mod source;
 
@@ -28,7 +29,7 @@ use crate::progress::Reporter;
 pub fn run(cli: Cli) -> anyhow::Result<Code> {
     let env = env_of(&cli.common)?;
     let common = &cli.common;
-    if matches!(cli.task, Task::Build(_) | Task::Bench(_))
+    if matches!(cli.task, Task::Build(_) | Task::Bench(_) | Task::Reproduce(_))
         || matches!(&cli.task, Task::Matrix(args) if !args.dry_run)
     {
         env.check_writable()?;
@@ -39,6 +40,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
         Task::Bench(args) => bench::run(&env, common, args),
         Task::Audit(args) => audit::run(&env, common, args),
+        Task::Reproduce(args) => reproduce::run(&env, args),
         Task::Compare(args) => compare::run(&env, common, args),
         Task::Doctor(args) => {
             let needs = needs(&env, common, args)?;

@@ -21,6 +21,7 @@ use crate::build::store::{self, Store};
 use crate::build::tokens::{Token, Tokens};
 use crate::build::usage::Peak;
 use crate::env::Env;
+use crate::exact::sections;
 use crate::exit::{Code, coded};
 use crate::facts::Toolchain;
 use crate::host::probe;
@@ -126,7 +127,7 @@ fn remember_cpu(env: &Env, seconds: f64) {
 }
 
 /// Only one call of the tool builds in a work directory at a time.
-fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
+pub(crate) fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
     fs::create_dir_all(&env.work)?;
     let path = env.work.join("build.lock");
     let file = fs::File::create(&path)?.into_parts().0;
@@ -297,7 +298,7 @@ impl Making<'_> {
             finished: jiff::Timestamp::now().to_string(),
             receipt: self.receipt(&tree)?,
             tree: manifest::tree_digest(&files),
-            binaries: Vec::new(),
+            binaries: sections::binaries(&tree, &files)?,
             configuration: configuration::read(self.spec.source.engine, &object, &tree)?,
             audit: Some(audit),
             files,

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -13,7 +14,11 @@ use fs_err as fs;
 use crate::build::manifest::{self, Manifest};
 use crate::build::spec::{Inputs, Spec};
 use crate::env::Env;
+use crate::exact::functions;
 use crate::hash::Digest;
+
+/// The list of functions in a build's folder, and the end of its name beside the manifest.
+const FUNCTIONS: &str = "functions.gz";
 
 /// The builds that are there, read once from the disk.
 #[derive(Clone, Debug, Default)]
@@ -178,6 +183,7 @@ pub fn verify(env: &Env, store: &Store, name: &str, id: Digest) -> anyhow::Resul
 pub fn publish(env: &Env, made: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let place = place(env, &manifest.name, manifest.id);
     fs::write(made.join("manifest.json"), manifest.text()?)?;
+    functions::write(&made.join("tree"), &manifest.files, &made.join(FUNCTIONS))?;
     fs::write(made.join("inputs.json"), serde_json::to_string(&manifest.inputs)?)?;
     // Last: its presence says that the rest is complete.
     fs::write(made.join("id"), manifest.id.to_string())?;
@@ -199,15 +205,22 @@ pub fn publish(env: &Env, made: &Path, manifest: &Manifest) -> anyhow::Result<()
 /// # Errors
 /// When the disk refuses.
 pub fn publish_manifest(env: &Env, folder: &Path, name: &str, id: Digest) -> anyhow::Result<()> {
-    let file = format!("{name}-{}.json", id.short());
-    let path = env.manifests().join(&file);
-    let text = fs::read(folder.join("manifest.json"))?;
-    if std::fs::read(&path).is_ok_and(|old| old == text) {
-        return Ok(());
+    // The manifest last: who finds it finds the list of functions as well.
+    for (kept, end) in [(FUNCTIONS, FUNCTIONS), ("manifest.json", "json")] {
+        let file = format!("{name}-{}.{end}", id.short());
+        let path = env.manifests().join(&file);
+        let content = match fs::read(folder.join(kept)) {
+            // A build that another version of the tool made has none.
+            Err(error) if kept == FUNCTIONS && error.kind() == ErrorKind::NotFound => continue,
+            other => other?,
+        };
+        if std::fs::read(&path).is_ok_and(|old| old == content) {
+            continue;
+        }
+        fs::create_dir_all(env.manifests())?;
+        let temporary = env.manifests().join(format!(".{file}.{}", std::process::id()));
+        fs::write(&temporary, content)?;
+        fs::rename(temporary, path)?;
     }
-    fs::create_dir_all(env.manifests())?;
-    let temporary = env.manifests().join(format!(".{file}.{}", std::process::id()));
-    fs::write(&temporary, text)?;
-    fs::rename(temporary, path)?;
     Ok(())
 }
