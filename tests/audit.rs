@@ -207,6 +207,22 @@ fn link_time_optimisation_that_happened_and_that_did_not() {
 }
 
 #[test]
+fn clangs_link_time_optimisation_is_proven_by_its_objects() {
+    // Nothing in so small a program is renamed; its objects hold nothing but intermediate code.
+    for debug in ["-g1", "-g0"] {
+        let flags =
+            format!(r#"flags = ["{debug}", "-O2", "-flto=thin"], ldflags = ["-fuse-ld=lld"]"#);
+        let project = cmake(&flags);
+        // gcc would refuse `thin`.
+        let text = project.read("matrix.toml").replace("gcc = { tag = \"\" }\n", "");
+        project.write("matrix.toml", &text);
+        project.ok(&["build", "clang"]);
+        let audit = project.ok(&["audit", "--experiment", "clang"]);
+        assert!(audit.stdout.contains(": as asked ("), "{}", audit.stdout);
+    }
+}
+
+#[test]
 fn an_option_that_configure_does_not_know() {
     let project = autoconf(r#"flags = ["-g1", "-O2"], configure = ["--with-foo=3"]"#);
     let found = "the build: configure does not know `--with-foo`: it had no effect [configure]";

@@ -6,7 +6,9 @@
 mod audit;
 mod bench;
 mod build;
+mod judge;
 mod plan;
+mod reproduce;
 mod seal;
 mod source;
 mod support;

@@ -3,7 +3,9 @@
 //! it ([`manifest`], [`commands`]), and where finished builds lie ([`store`]).
 
 pub mod cmake;
+pub mod code;
 pub mod commands;
+pub mod configuration;
 pub mod layout;
 pub mod manifest;
 pub mod postgres;

@@ -65,11 +65,13 @@ pub enum Task {
     /// Only the builds
     Build(ExperimentArgs),
     /// Only the runs, against builds that exist
-    Bench(ExperimentArgs),
+    Bench(BenchArgs),
     /// Tables from the stored records
     Compare(CompareArgs),
     /// Which flags the binaries really got, against what was asked
     Audit(AuditArgs),
+    /// Makes a colleague's build again from its manifest and compares every byte
+    Reproduce(ReproduceArgs),
     /// Checks tools, kernel settings, disk and privileges
     Doctor(DoctorArgs),
     /// Compilers: what each setting means here; sealing them by exact packages
@@ -119,6 +121,34 @@ pub struct ExperimentArgs {
     pub experiment: Option<String>,
 }
 
+/// What a call that measures may be told besides.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArgs {
+    /// Runs also builds that the audit has found to be other than asked for (all, or those whose
+    /// build or target matches GLOB; repeatable); their rows are marked for ever
+    #[arg(
+        long,
+        value_name = "GLOB",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*"
+    )]
+    pub allow_mismatch: Vec<String>,
+    /// Measures targets with the same code each on its own, as A/A pairs, instead of once
+    #[arg(long)]
+    pub aa: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BenchArgs {
+    /// The experiment [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+    #[command(flatten)]
+    /// What to measure.
+    pub run: RunArgs,
+}
+
 /// Arguments of `matrix`.
 #[derive(Clone, Debug, Args)]
 pub struct MatrixArgs {
@@ -127,6 +157,9 @@ pub struct MatrixArgs {
     /// Prints the plan and stops
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    /// What to measure.
+    pub run: RunArgs,
     /// How the comparison is printed
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,
@@ -172,6 +205,31 @@ pub struct AuditArgs {
     /// Reads the binaries again instead of showing what was found when they were built
     #[arg(long, conflicts_with = "why")]
     pub again: bool,
+    /// How the findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Clone, Debug, Args)]
+pub struct ReproduceArgs {
+    /// A manifest: its file, its URL, the build's name, `NAME-ID`, or the first digits of the id
+    pub manifest: String,
+    /// Where names are looked up: a results folder, a checkout, or a URL [default: the results]
+    #[arg(long, value_name = "DIR|URL")]
+    pub from: Option<String>,
+    /// Builds N times, each time as somebody else: folder, user, locale, jobs and more are varied
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: Option<u16>,
+    /// Fails unless every byte is the same, those that no program loads among them
+    #[arg(long)]
+    pub strict: bool,
+    /// Builds although the compiler is not the one that the manifest names
+    #[arg(long)]
+    pub anyway: bool,
+    /// The toolchain to build with [default: the one of the manifest's name]
+    #[arg(long, value_name = "NAME")]
+    pub toolchain: Option<String>,
     /// How the findings are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -248,5 +306,18 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn allow_mismatch_takes_no_experiment_for_a_glob() {
+        let parse = |words: &[&str]| match Cli::try_parse_from(words).expect("valid").task {
+            Task::Bench(args) => (args.experiment, args.run.allow_mismatch),
+            other => panic!("{other:?}"),
+        };
+        let all = parse(&["xtask", "bench", "--allow-mismatch", "quick"]);
+        assert_eq!(all, (Some("quick".to_owned()), vec!["*".to_owned()]));
+        let some = parse(&["xtask", "bench", "--allow-mismatch=a*", "--allow-mismatch=b"]);
+        assert_eq!(some, (None, vec!["a*".to_owned(), "b".to_owned()]));
+        assert_eq!(parse(&["xtask", "bench"]), (None, Vec::new()));
     }
 }

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod load;
 pub mod matrix;
 pub mod plan;
+pub mod reproduce;
 pub mod select;
 pub mod source;
 pub mod toolchain;
@@ -30,7 +31,7 @@ use crate::toolchain::seal;
 pub fn run(cli: Cli) -> anyhow::Result<Code> {
     let env = env_of(&cli.common)?;
     let common = &cli.common;
-    if matches!(cli.task, Task::Build(_) | Task::Bench(_))
+    if matches!(cli.task, Task::Build(_) | Task::Bench(_) | Task::Reproduce(_))
         || matches!(&cli.task, Task::Matrix(args) if !args.dry_run)
     {
         env.check_writable()?;
@@ -40,8 +41,9 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
         Task::Matrix(args) => matrix::run(&env, common, args),
         Task::Plan(args) => plan::run(&env, common, args),
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
-        Task::Bench(args) => bench::run(&env, common, args.experiment.as_deref()),
+        Task::Bench(args) => bench::run(&env, common, args),
         Task::Audit(args) => audit::run(&env, common, args),
+        Task::Reproduce(args) => reproduce::run(&env, args),
         Task::Compare(args) => compare::run(&env, common, args),
         Task::Doctor(args) => {
             let needs = needs(&env, common, args)?;

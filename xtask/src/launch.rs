@@ -57,6 +57,18 @@ pub struct Spec {
     pub cwd: Option<PathBuf>,
     /// The file mode mask; 0o022 if not set.
     pub umask: Option<u32>,
+    /// Another user or host name that the program only believes in.
+    #[serde(default)]
+    pub guise: Option<Guise>,
+}
+
+/// What a program is made to believe of where it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guise {
+    /// The number of its user and group; files still belong to the caller. Not for root.
+    pub user: Option<u32>,
+    /// The host's name.
+    pub host: Option<String>,
 }
 
 /// One bind mount.
@@ -93,6 +105,9 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<std::con
 
 fn apply(spec: &Spec) -> anyhow::Result<()> {
     umask(Mode::from_bits_truncate(spec.umask.unwrap_or(0o022)));
+    if let Some(guise) = &spec.guise {
+        disguise(guise)?;
+    }
     if !spec.cpus.is_empty() {
         let mut set = CpuSet::new();
         for cpu in &spec.cpus {
@@ -136,6 +151,36 @@ fn apply(spec: &Spec) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn disguise(guise: &Guise) -> anyhow::Result<()> {
+    let (uid, gid) = (Uid::effective(), Gid::effective());
+    let mut namespaces = CloneFlags::empty();
+    if guise.host.is_some() {
+        namespaces |= CloneFlags::CLONE_NEWUTS;
+    }
+    if guise.user.is_some() || !uid.is_root() {
+        namespaces |= CloneFlags::CLONE_NEWUSER;
+    }
+    unshare(namespaces).context("the kernel allows no namespace for another name")?;
+    if namespaces.contains(CloneFlags::CLONE_NEWUSER) {
+        let (user, group) =
+            (guise.user.map_or(uid, Uid::from_raw), guise.user.map_or(gid, Gid::from_raw));
+        map_user((user, uid), (group, gid))?;
+    }
+    if let Some(host) = &guise.host {
+        nix::unistd::sethostname(host).context("cannot set the host's name")?;
+    }
+    Ok(())
+}
+
+/// Maps one user and one group, each (inside, outside), in a new user namespace.
+fn map_user(user: (Uid, Uid), group: (Gid, Gid)) -> anyhow::Result<()> {
+    std::fs::write("/proc/self/setgroups", "deny").context("cannot write setgroups")?;
+    std::fs::write("/proc/self/uid_map", format!("{} {} 1", user.0, user.1))
+        .context("cannot map the user")?;
+    std::fs::write("/proc/self/gid_map", format!("{} {} 1", group.0, group.1))
+        .context("cannot map the group")
+}
+
 /// Enters a mount namespace in which this process may mount.
 fn enter_namespace() -> anyhow::Result<()> {
     let (uid, gid) = (Uid::effective(), Gid::effective());
@@ -143,11 +188,7 @@ fn enter_namespace() -> anyhow::Result<()> {
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
             .context("the kernel allows no user namespace")?;
         // The caller keeps its own number, so files belong to the same user inside and outside.
-        std::fs::write("/proc/self/setgroups", "deny").context("cannot write setgroups")?;
-        std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))
-            .context("cannot map the user")?;
-        std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
-            .context("cannot map the group")?;
+        map_user((uid, uid), (gid, gid))?;
     }
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)

@@ -144,6 +144,16 @@ fn ensure_inner(env: &Env, source: &Source) -> anyhow::Result<Tree> {
     Ok(Tree { path, digest: tree.content, source_date_epoch: epoch })
 }
 
+/// Downloads a file over https as archives are, but nothing vouches for its content.
+///
+/// # Errors
+/// In the words of curl.
+pub fn download(env: &Env, url: &str, file: &Path) -> anyhow::Result<()> {
+    let task = env.reporter.task("download", None);
+    task.state(url);
+    fetch::download(&task, url, file)
+}
+
 /// The tree that is there, if its stamp says that it is finished and its hash that it is untouched.
 fn reuse(env: &Env, path: &Path, stamp: &Path, source: Digest) -> anyhow::Result<Option<Tree>> {
     let Ok(text) = fs::read(stamp) else { return Ok(None) };

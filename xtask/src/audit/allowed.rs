@@ -16,7 +16,7 @@ const GCC: [Allowed; 6] = [
 
 /// What the build of PostgreSQL adds (read from its configure and makefiles, and from the units of
 /// 15.18 as gcc 12 and clang 14 record them; clang spells the vectorizer's switch differently).
-const POSTGRES: [Allowed; 13] = [
+const POSTGRES: [Allowed; 14] = [
     project("", "-fno-strict-aliasing", "PostgreSQL needs it"),
     project("", "-fwrapv", "PostgreSQL relies on integers that wrap"),
     project("", "-fexcess-precision=standard", "PostgreSQL wants exact floating point"),
@@ -30,6 +30,7 @@ const POSTGRES: [Allowed; 13] = [
     project("pg_crc32c_sse42.c", "-msse4.2", "chosen at run time by what the CPU has"),
     project("pg_crc32c_armv8.c", "-march=armv8-a+crc*", "chosen at run time by what the CPU has"),
     project("pg_popcount_avx512.c", "-m*", "chosen at run time by what the CPU has"),
+    project("pg_popcount_avx512_choose.c", "-mxsave", "asks the CPU what it has"),
 ];
 
 /// What CMake adds by itself where a project makes libraries or hides symbols.

@@ -12,6 +12,7 @@ use fs_err as fs;
 
 use crate::audit;
 use crate::build::commands;
+use crate::build::configuration;
 use crate::build::layout::Layout;
 use crate::build::manifest::{self, HostDone, Manifest, PatchDone, SourceDone, StepDone};
 use crate::build::recipe::{self, Step};
@@ -20,6 +21,7 @@ use crate::build::store::{self, Store};
 use crate::build::tokens::{Token, Tokens};
 use crate::build::usage::Peak;
 use crate::env::Env;
+use crate::exact::sections;
 use crate::exit::{Code, coded};
 use crate::facts::Toolchain;
 use crate::host::probe;
@@ -127,7 +129,7 @@ fn remember_cpu(env: &Env, seconds: f64) {
 }
 
 /// Only one call of the tool builds in a work directory at a time.
-fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
+pub(crate) fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
     fs::create_dir_all(&env.work)?;
     let path = env.work.join("build.lock");
     let file = fs::File::create(&path)?.into_parts().0;
@@ -298,8 +300,8 @@ impl Making<'_> {
             finished: jiff::Timestamp::now().to_string(),
             receipt: self.receipt(&tree)?,
             tree: manifest::tree_digest(&files),
-            binaries: Vec::new(),
-            configuration: Vec::new(),
+            binaries: sections::binaries(&tree, &files)?,
+            configuration: configuration::read(self.spec.source.engine, &object, &tree)?,
             audit: Some(audit),
             files,
         };

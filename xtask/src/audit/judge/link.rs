@@ -80,12 +80,13 @@ fn link_time(case: &Case<'_>, facts: &Facts, calls: &[usize], remarks: &mut Rema
     }
 }
 
-/// The linker that signs in `.comment`; GNU's own do not.
+/// The linker that signs in `.comment`; GNU's own do not. Distributions put their name before lld's:
+/// `Linker: Debian LLD 14.0.6`.
 fn signed(facts: &Facts) -> Option<&'static str> {
-    let begins = |start: &str| facts.comments.iter().any(|line| line.starts_with(start));
-    [("Linker: LLD", "lld"), ("mold ", "mold")]
-        .into_iter()
-        .find_map(|(start, name)| begins(start).then_some(name))
+    facts.comments.iter().find_map(|line| match line.strip_prefix("Linker: ") {
+        Some(rest) => rest.split_whitespace().any(|word| word == "LLD").then_some("lld"),
+        None => line.starts_with("mold ").then_some("mold"),
+    })
 }
 
 fn linker(asked: &Asked, facts: &Facts, remarks: &mut Remarks<'_>) {

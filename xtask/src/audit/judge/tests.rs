@@ -268,6 +268,8 @@ fn comments_name_the_compiler_and_the_linker() {
     assert_eq!(texts(&clang), ["a part was made by another compiler: Debian clang version 14.0.6"]);
     let lld = with(&["GCC: (Debian 12.2.0-14) 12.2.0", "Linker: LLD 14.0.6"]);
     assert_eq!(texts(&lld), ["linked by lld, not asked for"]);
+    let debian = with(&["GCC: (Debian 12.2.0-14) 12.2.0", "Linker: Debian LLD 14.0.6"]);
+    assert_eq!(texts(&debian), ["linked by lld, not asked for"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::diag::Diagnostic;
 use crate::matrix::decode::{Entry, Mistakes, Table, Text, lookup, select};
-use crate::matrix::model::{Condition, Engine, Experiment, Matrix, Rule, RuleKind};
+use crate::matrix::model::{Condition, Engine, Experiment, Matrix, Rule, RuleKind, SameCode};
 use crate::matrix::pattern::Pattern;
 use crate::matrix::read::config_names;
 use crate::matrix::read::workload::integer;
@@ -79,10 +79,27 @@ fn experiment(
         base: base.map(|text| text.text.to_owned()),
         repeats: repeats as u32,
         seed,
+        same_code: same_code(table, mistakes),
         span: entry.key_span.clone(),
     };
     check(&experiment, matrix, mistakes);
     experiment
+}
+
+/// `same-code`: what becomes of targets with the same code.
+fn same_code(table: &mut Table<'_>, mistakes: &mut Mistakes) -> SameCode {
+    let entry = table.get("same-code");
+    let Some(word) = entry.and_then(|entry| entry.text(mistakes)) else { return SameCode::Share };
+    match word.text {
+        "share" => SameCode::Share,
+        "aa" => SameCode::Aa,
+        other => {
+            let message = format!("`{other}` is neither `share` nor `aa`");
+            let help = "targets with the same code are measured once, or each as an A/A pair";
+            mistakes.push(Diagnostic::at(&word.span, message).help(help));
+            SameCode::Share
+        }
+    }
 }
 
 /// What only shows when the parts are together.
