@@ -150,6 +150,14 @@ fn one_lock_is_one_compiler_whatever_the_machine_has() {
     assert_eq!(packages.len(), lock().lines().filter(|line| line.contains("sha256 = ")).count());
     assert!(!manifest.to_string().contains(&one.path("work").display().to_string()));
 
+    // Enough to make it again where there is neither a lock nor a description.
+    let third = Project::new();
+    let file = a.join("manifest.json").display().to_string();
+    let sources = one.path("work/downloads").display().to_string();
+    let again = ok(&third, &["reproduce", &file, "--sources", &sources]);
+    assert!(again.stdout.contains("tiny_o2: identical"), "{}", again.stdout);
+    assert!(!third.path("toolchains").exists());
+
     // Without the lock it is another compiler, and a build that sees the machine: the note tells.
     ok(&one, &["toolchain", "unseal", "gcc"]);
     std::fs::remove_dir_all(&a).expect("removed");
