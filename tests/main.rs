@@ -9,6 +9,7 @@ mod build;
 mod judge;
 mod plan;
 mod reproduce;
+mod seal;
 mod source;
 mod support;
 mod tidy;

@@ -110,8 +110,9 @@ fn report(
 /// The compiler's path when it is a script: what it hands on to the real one stands in no log.
 pub fn script(toolchain: &Toolchain) -> Option<String> {
     let compilers = ["cc", "cxx"].into_iter().filter_map(|role| toolchain.tool(role));
+    let place = toolchain.place();
     let mut scripts = compilers.filter(|path| {
-        let real = path.canonicalize();
+        let real = place.host(path).canonicalize();
         real.is_ok_and(|real| real.is_file() && !is_elf(&real))
     });
     scripts.next().map(|path| path.display().to_string())

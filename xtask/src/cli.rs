@@ -74,6 +74,9 @@ pub enum Task {
     Reproduce(ReproduceArgs),
     /// Checks tools, kernel settings, disk and privileges
     Doctor(DoctorArgs),
+    /// Compilers: what each setting means here; sealing them by exact packages
+    #[command(subcommand)]
+    Toolchain(ToolchainTask),
     /// Pins a source: fetches it, hashes it and writes its entry
     #[command(subcommand)]
     Source(SourceTask),
@@ -243,6 +246,34 @@ pub struct DoctorArgs {
     /// How the findings are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+/// The tasks of `toolchain`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ToolchainTask {
+    /// Each setting, what it is here, and whether it is sealed
+    List {
+        /// How the list is printed
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Resolves a compiler's packages, makes it in a root folder of its own, writes its lock file
+    ///
+    /// With `toolchains/NAME.lock.toml` the setting NAME means this very compiler on every machine.
+    /// Called again, it takes what the distribution has today and tells what changed.
+    Seal {
+        /// The setting of the axis `toolchain`: `gcc`, `clang-14`
+        name: String,
+        /// Where packages are that the distribution has no more: what stands before `pool/…`
+        /// (repeatable)
+        #[arg(long, value_name = "URL")]
+        archive: Vec<String>,
+    },
+    /// Removes a lock file: the setting means this machine's own compiler again
+    Unseal {
+        /// The setting
+        name: String,
+    },
 }
 
 /// Text for people or JSON for programs.

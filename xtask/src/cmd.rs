@@ -11,6 +11,7 @@ pub mod plan;
 pub mod reproduce;
 pub mod select;
 pub mod source;
+pub mod toolchain;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use crate::doctor::Needs;
 use crate::env::Env;
 use crate::exit::Code;
 use crate::progress::Reporter;
+use crate::toolchain::seal;
 
 /// Runs one task and gives the exit code.
 ///
@@ -35,6 +37,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
         env.check_writable()?;
     }
     match &cli.task {
+        Task::Toolchain(task) => toolchain::run(&env, task),
         Task::Matrix(args) => matrix::run(&env, common, args),
         Task::Plan(args) => plan::run(&env, common, args),
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
@@ -66,6 +69,8 @@ fn needs(env: &Env, common: &Common, args: &DoctorArgs) -> anyhow::Result<Needs>
         }
     }
     let mut needs = Needs::of(env, &sources, &toolchains, experiment.workload.is_some());
+    let sealed = |name: &String| matches!(seal::read(&env.toolchains(), name), Ok(Some(_)));
+    needs.sealed = toolchains.iter().all(sealed) && !toolchains.is_empty();
     needs.lto = expansion.lto_toolchains().into_iter().map(str::to_owned).collect();
     Ok(needs)
 }

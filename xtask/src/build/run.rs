@@ -31,6 +31,8 @@ use crate::matrix::model::Family;
 use crate::proc::{Proc, own_file};
 use crate::progress::Task;
 use crate::source::Tree;
+use crate::toolchain::place::Place;
+use crate::toolchain::seal;
 
 /// Set to any value, this variable makes builds use their real folders although the kernel would
 /// allow a mount namespace: for trying the fallback.
@@ -356,24 +358,19 @@ impl Making<'_> {
     ) -> anyhow::Result<StepDone> {
         let _token: Token<'_> = self.tokens.acquire()?;
         let begin = Instant::now();
+        let place = self.spec.toolchain.as_ref().map_or_else(Place::here, Toolchain::place);
         let launch = launch::Spec {
             binds: layout.binds.clone(),
+            root: place.root().map(Path::to_owned),
             cwd: Some(step.cwd.clone()),
             cpus: confined(self.env.jobs),
             death_signal: Some(nix::libc::SIGTERM),
             ..launch::Spec::default()
         };
         let program = step.words.first().map_or("", String::as_str);
-        let path = crate::proc::PATH;
-        let program = match which::which_in(program, Some(path), "/") {
-            Ok(found) if !program.contains('/') => found,
-            _ if program.contains('/') => PathBuf::from(program),
-            _ => {
-                return Err(coded(
-                    Code::Environment,
-                    format!("`{program}` not found; install it (`cargo xtask doctor` says how)"),
-                ));
-            }
+        let program = match program.contains('/') {
+            true => PathBuf::from(program),
+            false => place.program(program)?,
         };
         let mut process = Proc::new(program).args(&step.words[1..]).log(log);
         for (key, value) in environment {
@@ -430,7 +427,7 @@ impl Making<'_> {
             .arg("--version")
             .timeout(Duration::from_secs(20))
             .read()
-            .context("the built server does not run")?
+            .with_context(|| seal::does_not_run(self.spec.toolchain.as_ref()))?
             // MySQL's begins with the path by which it was called.
             .replace(&format!("{}/", tree.display()), "");
         let version = &self.spec.source_facts.version;

@@ -95,6 +95,10 @@ impl Probe {
         let (mut compilers, mut no_lto) = (BTreeMap::new(), BTreeMap::new());
         let mut compiler_packages = BTreeMap::new();
         for name in &needs.toolchains {
+            if let Some(seen) = sealed(env, name) {
+                compilers.insert(name.clone(), seen);
+                continue;
+            }
             let found = toolchain::find(&env.toolchains(), &env.cache(), &path, name);
             if let Ok(wanted) = toolchain::file::load(&env.toolchains(), name) {
                 let packages = [wanted.packages(), wanted.lto_packages()];
@@ -167,6 +171,23 @@ impl Kernel {
     }
 }
 
+/// What a sealed compiler is, without fetching it; `None` for one that is not sealed. It was proven
+/// when it was sealed, and is proven again when it is first used.
+fn sealed(env: &Env, name: &str) -> Option<Result<String, String>> {
+    let lock = match toolchain::seal::read(&env.toolchains(), name) {
+        Ok(lock) => lock?,
+        Err(reason) => return Some(Err(reason)),
+    };
+    let there = toolchain::seal::root::is_there(env, &lock);
+    let place = if there { "fetched" } else { "to be fetched" };
+    let what = format!("{} {}, sealed", lock.family.name(), lock.version);
+    Some(
+        try_namespaces()
+            .map(|()| format!("{what}: {}, {place}", lock.size()))
+            .map_err(|reason| format!("{what}, but it needs a root folder of its own: {reason}")),
+    )
+}
+
 /// A program on the search path that processes of this tool get.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     which::which_in(name, Some(PATH), "/").ok()
@@ -178,7 +199,10 @@ fn cargo() -> Option<PathBuf> {
 }
 
 /// Gives a program a canonical path, as builds get theirs.
-fn try_namespaces() -> Result<(), String> {
+///
+/// # Errors
+/// Why that is not possible here, in the launcher's own words.
+pub fn try_namespaces() -> Result<(), String> {
     let attempt = || -> anyhow::Result<()> {
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join("proof"), "")?;

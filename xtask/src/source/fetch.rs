@@ -173,7 +173,11 @@ pub(super) fn bring(
     Ok(file)
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+/// Copies a regular file.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     // Opened first: the error of a missing file should be that and no other.
     let meta = fs::metadata(from).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => anyhow::anyhow!("no such file"),
@@ -186,7 +190,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(file: &Path, sha256: Digest) -> anyhow::Result<()> {
+/// Whether a file is what its hash says.
+///
+/// # Errors
+/// When it is not: both hashes.
+pub(crate) fn check(file: &Path, sha256: Digest) -> anyhow::Result<()> {
     let got = Digest::of_file(file)?;
     if got != sha256 {
         bail!(
@@ -197,12 +205,14 @@ fn check(file: &Path, sha256: Digest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The download, without a time limit but with a limit for standing still.
+/// The download, without a time limit but with a limit for standing still. Who names a plain `http`
+/// address gets it (what arrives is checked by its hash); nobody is led from `https` to it.
 fn curl(url: &str, file: &Path) -> Proc {
+    let schemes = if url.starts_with("http://") { "=http,https" } else { "=https" };
     Proc::new("curl")
         // Not the user's .curlrc: what is fetched should not depend on it.
         .args(["--disable", "--fail", "--location", "--silent", "--show-error"])
-        .args(["--proto", "=https", "--proto-redir", "=https", "--max-redirs", "10"])
+        .args(["--proto", schemes, "--proto-redir", schemes, "--max-redirs", "10"])
         .args(["--connect-timeout", "5", "--speed-limit", "1024", "--speed-time", "20"])
         .args(["--retry", "2", "--retry-delay", "1", "--output"])
         .arg(file)
@@ -258,7 +268,7 @@ fn size(path: &Path) -> u64 {
 }
 
 /// The last line of a log that is not the command itself: the program's last words.
-pub(super) fn last_line(log: &Path) -> Option<String> {
+pub(crate) fn last_line(log: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
     text.lines()
         .rev()
@@ -269,7 +279,7 @@ pub(super) fn last_line(log: &Path) -> Option<String> {
 }
 
 /// The error for a tool that is not installed, else the error itself.
-pub(super) fn needs(error: anyhow::Error, tool: &str) -> anyhow::Error {
+pub(crate) fn needs(error: anyhow::Error, tool: &str) -> anyhow::Error {
     if code_of(&error) == Code::Environment {
         coded(
             Code::Environment,
@@ -299,5 +309,7 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
+        let plain = curl("http://example.org/a.deb", Path::new("/x/archive")).line();
+        assert!(plain.contains("--proto '=http,https'"), "{plain}");
     }
 }
