@@ -21,6 +21,7 @@ use crate::reproduce::check::{self, Difference};
 use crate::reproduce::find::Found;
 use crate::reproduce::rounds::Round;
 use crate::source::{self, Tree};
+use crate::toolchain::seal;
 use crate::toolchain::system::{self, Need};
 use crate::world::World;
 
@@ -108,8 +109,12 @@ pub fn toolchain(
         return Err(coded(Code::Environment, text));
     }
     let world = world(env);
-    let name = name.unwrap_or(&asked.name);
-    let found = world.toolchain(name).map_err(|reason| {
+    let found = match (name, &asked.sealed) {
+        // The manifest holds the whole lock: what this machine has does not matter.
+        (None, Some(sealed)) => seal::from_lock(env, &sealed.lock),
+        _ => world.toolchain(name.unwrap_or(&asked.name)),
+    };
+    let found = found.map_err(|reason| {
         let packages =
             asked.details.packages.iter().map(|(name, version)| format!("{name}={version}"));
         let packages: Vec<String> = packages.collect();
