@@ -95,11 +95,7 @@ impl Probe {
         let (mut compilers, mut no_lto) = (BTreeMap::new(), BTreeMap::new());
         let mut compiler_packages = BTreeMap::new();
         for name in &needs.toolchains {
-            if let Some(seen) = sealed(env, name) {
-                compilers.insert(name.clone(), seen);
-                continue;
-            }
-            let found = toolchain::find(&env.toolchains(), &env.cache(), &path, name);
+            let found = toolchain::provide(env, &path, name);
             if let Ok(wanted) = toolchain::file::load(&env.toolchains(), name) {
                 let packages = [wanted.packages(), wanted.lto_packages()];
                 compiler_packages.insert(name.clone(), packages);
@@ -107,7 +103,9 @@ impl Probe {
             let seen = found.map(|found| {
                 let refusal = found.details.lto_refusal;
                 no_lto.extend(refusal.map(|refusal| (name.clone(), refusal)));
-                format!("{} {}", found.family.name(), found.version)
+                let sealed = found.sealed.map(|sealed| format!(", sealed: {}", sealed.lock.size()));
+                let version = format!("{} {}", found.family.name(), found.version);
+                version + &sealed.unwrap_or_default()
             });
             compilers.insert(name.clone(), seen.map_err(|lack| lack.reason));
         }
@@ -169,23 +167,6 @@ impl Kernel {
                 || Path::new("/sys/bus/event_source/devices/armv8_pmuv3_0").exists(),
         }
     }
-}
-
-/// What a sealed compiler is, without fetching it; `None` for one that is not sealed. It was proven
-/// when it was sealed, and is proven again when it is first used.
-fn sealed(env: &Env, name: &str) -> Option<Result<String, String>> {
-    let lock = match toolchain::seal::read(&env.toolchains(), name) {
-        Ok(lock) => lock?,
-        Err(reason) => return Some(Err(reason)),
-    };
-    let there = toolchain::seal::root::is_there(env, &lock);
-    let place = if there { "fetched" } else { "to be fetched" };
-    let what = format!("{} {}, sealed", lock.family.name(), lock.version);
-    Some(
-        try_namespaces()
-            .map(|()| format!("{what}: {}, {place}", lock.size()))
-            .map_err(|reason| format!("{what}, but it needs a root folder of its own: {reason}")),
-    )
 }
 
 /// A program on the search path that processes of this tool get.

@@ -116,7 +116,9 @@ fn files(asked: &Toolchain, found: &Toolchain) -> Vec<Difference> {
 
 fn packages(asked: &Toolchain, found: &Toolchain) -> Vec<Difference> {
     let of = |toolchain: &Toolchain| -> BTreeMap<String, String> {
-        toolchain.details.packages.iter().cloned().collect()
+        let sealed = toolchain.sealed.iter().flat_map(|sealed| &sealed.lock.packages);
+        let sealed = sealed.map(|package| (package.name.clone(), package.version.clone()));
+        toolchain.details.packages.iter().cloned().chain(sealed).collect()
     };
     let (old, new) = (of(asked), of(found));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();

@@ -109,9 +109,9 @@ pub fn toolchain(
         return Err(coded(Code::Environment, text));
     }
     let world = world(env);
-    let found = match (name, &asked.sealed) {
-        // The manifest holds the whole lock: what this machine has does not matter.
-        (None, Some(sealed)) => seal::from_lock(env, &sealed.lock),
+    let found = match (&asked.sealed, name) {
+        // The manifest holds all that makes it: what is called so here has no say.
+        (Some(sealed), None) => seal::from_lock(env, &sealed.lock),
         _ => world.toolchain(name.unwrap_or(&asked.name)),
     };
     let found = found.map_err(|reason| {
@@ -210,7 +210,7 @@ fn told(
         for hint in elsewhere(env, asked, world).into_iter().chain(check::install(all)) {
             text.push_str(&format!("\n  to get the right one: {hint}"));
         }
-        if asked.details.packages.is_empty() {
+        if asked.details.packages.is_empty() && asked.sealed.is_none() {
             text.push_str("\n  its files belong to no package: ask who built it for the compiler");
         }
     }
