@@ -1,5 +1,5 @@
-//! Sealed toolchains by the real binary: a real compiler from the distribution's packages, in a root
-//! folder of its own, building the stand-in for PostgreSQL.
+//! Sealed toolchains by the real binary: a real compiler from the distribution's packages, in a
+//! root folder of its own, building the stand-in for PostgreSQL.
 //!
 //! Needs apt and the distribution's archive. Packages are kept below cargo's target folder, so that
 //! only the first call downloads them (about 100 MB).
@@ -150,13 +150,18 @@ fn one_lock_is_one_compiler_whatever_the_machine_has() {
     assert_eq!(packages.len(), lock().lines().filter(|line| line.contains("sha256 = ")).count());
     assert!(!manifest.to_string().contains(&one.path("work").display().to_string()));
 
-    // Enough to make it again where there is neither a lock nor a description.
-    let third = Project::new();
-    let file = a.join("manifest.json").display().to_string();
-    let sources = one.path("work/downloads").display().to_string();
-    let again = ok(&third, &["reproduce", &file, "--sources", &sources]);
-    assert!(again.stdout.contains("tiny_o2: identical"), "{}", again.stdout);
-    assert!(!third.path("toolchains").exists());
+    // A colleague without lock and matrix file, whose gcc is none: the manifest is enough.
+    let colleague = project(None, &look);
+    colleague.write("bin/gcc", "#!/bin/false\n");
+    let from = a.join("manifest.json").display().to_string();
+    std::fs::copy(one.path("tiny-15.99.tar.gz"), Path::new(&mirror()).join("tiny-15.99.tar.gz"))
+        .expect("the source is in the mirror, too");
+    std::fs::remove_file(colleague.path("matrix.toml")).expect("removed");
+    let mut again = command(&colleague, &["reproduce", &from, "--sources", &mirror()]);
+    again.env("PATH", format!("{}:{path}", colleague.path("bin").display()));
+    let called = finish(again);
+    assert_eq!(called.code, Some(0), "{}\n{}", called.stdout, called.stderr);
+    assert!(called.stdout.contains("identical"), "{}", called.stdout);
 
     // Without the lock it is another compiler, and a build that sees the machine: the note tells.
     ok(&one, &["toolchain", "unseal", "gcc"]);

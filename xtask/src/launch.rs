@@ -249,8 +249,8 @@ fn make_mount_point(at: &Path, directory: bool) -> anyhow::Result<()> {
     .with_context(|| format!("cannot make {}", at.display()))
 }
 
-/// Makes `root` the root folder of this process. It is put together over [`ROOT`], which is there on
-/// every machine, and then turned into `/`.
+/// Makes `root` the root folder of this process. It is put together over [`ROOT`], which is there
+/// on every machine, and then turned into `/`.
 fn change_root(root: &Path, binds: &[Bind], opened: &[File]) -> anyhow::Result<()> {
     let none: Option<&str> = None;
     let folder = open_path(root)?;

@@ -24,7 +24,8 @@ use crate::env::Env;
 use crate::facts::{Toolchain, Unavailable};
 use search::Search;
 
-/// The toolchain of a setting: sealed if `toolchains/<name>.lock.toml` says so, else this machine's.
+/// The toolchain of a setting: sealed if `toolchains/<name>.lock.toml` says so, else the one of
+/// this machine.
 ///
 /// # Errors
 /// When it cannot be had here.
