@@ -40,9 +40,9 @@ pub(super) fn ensure(env: &Env, task: &Task, lock: &Lock) -> anyhow::Result<Vec<
     }
     if !missing.left.is_empty() {
         task.state(format!("fetching {} of {}", missing.left.len(), lock.size()));
-        missing.from_mirror()?;
-        missing.from_apt()?;
-        missing.from_archives()?;
+        missing.ask_mirror()?;
+        missing.ask_apt()?;
+        missing.ask_archives()?;
     }
     missing.finish()?;
     Ok(lock.packages.iter().map(|package| missing.place(package)).collect())
@@ -81,7 +81,7 @@ impl Missing<'_> {
     }
 
     /// A folder of files by their own names, by their path in the distribution, or by their hash.
-    fn from_mirror(&mut self) -> anyhow::Result<()> {
+    fn ask_mirror(&mut self) -> anyhow::Result<()> {
         let Some(mirror) = self.env.sources.clone() else { return Ok(()) };
         let staging = staging(self.env)?;
         for (index, package) in self.packages() {
@@ -99,12 +99,12 @@ impl Missing<'_> {
     }
 
     /// The system's own apt, for what its lists still have.
-    fn from_apt(&mut self) -> anyhow::Result<()> {
+    fn ask_apt(&mut self) -> anyhow::Result<()> {
         let own = os::field(&os::release(), "ID").unwrap_or_default();
         if self.left.is_empty() || own != self.lock.distribution {
             return Ok(());
         }
-        let asked = self.ask_apt();
+        let asked = self.download_by_apt();
         match asked {
             Err(error) if code_of(&error) == Code::Interrupted => Err(error),
             Err(error) => {
@@ -117,7 +117,7 @@ impl Missing<'_> {
         }
     }
 
-    fn ask_apt(&mut self) -> anyhow::Result<()> {
+    fn download_by_apt(&mut self) -> anyhow::Result<()> {
         let (apt, _held) = closure::apt(self.env, self.task)?;
         let asked: Vec<_> = (self.packages().into_iter())
             .map(|(_, package)| (package.name, package.version, package.architecture))
@@ -169,7 +169,7 @@ impl Missing<'_> {
     }
 
     /// The addresses in the lock.
-    fn from_archives(&mut self) -> anyhow::Result<()> {
+    fn ask_archives(&mut self) -> anyhow::Result<()> {
         let staging = staging(self.env)?;
         for archive in &self.lock.archives {
             let base = archive.trim_end_matches('/');
