@@ -9,8 +9,7 @@ pub fn with_source(text: &str, entry: &str) -> String {
         let end = rest.map_or(lines.len(), |rest| last + 1 + rest);
         // What stands above the next header, blank lines and comments, belongs to it.
         let written = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        last + 1
-            + lines[last + 1..end].iter().rposition(|line| written(line)).map_or(0, |at| at + 1)
+        last + 1 + lines[last + 1..end].iter().rposition(written).map_or(0, |at| at + 1)
     });
     let mut out = lines[..place].concat();
     if !out.is_empty() && !out.ends_with('\n') {
