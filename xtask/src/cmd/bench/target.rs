@@ -135,7 +135,7 @@ impl<'a> Finder<'a> {
             server,
             init: found.server.init.clone(),
             source: spec.source_facts.digest,
-            configure: spec.options.configure,
+            configure: configured(&spec.options),
         }))
     }
 
