@@ -238,9 +238,7 @@ impl Server {
         use catalog::protocol::WireProtocol;
         let (protocol, user, database) = match self.engine {
             Engine::Postgres => (WireProtocol::Postgres, USER, DATABASE),
-            Engine::Mysql | Engine::Mariadb => {
-                (WireProtocol::Mysql, mysql::USER, mysql::DATABASE)
-            }
+            Engine::Mysql | Engine::Mariadb => (WireProtocol::Mysql, mysql::USER, mysql::DATABASE),
         };
         catalog::protocol::Server {
             protocol,

@@ -106,9 +106,9 @@ impl Contents {
     fn settings(&self, install: &Install) -> anyhow::Result<Settings> {
         let mut lines = self.variables.clone();
         match self.engine {
-            Engine::Postgres => lines.extend(
-                LOAD_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())),
-            ),
+            Engine::Postgres => {
+                lines.extend(LOAD_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())))
+            }
             Engine::Mysql | Engine::Mariadb => lines.extend(mysql::load_settings(install)?),
         }
         Ok(Settings { lines, ..Settings::default() })

@@ -8,7 +8,7 @@ use crate::exit::{Code, coded};
 
 /// Variables that change the files of a data directory, or what a table that names nothing else is
 /// made as. Data are made and loaded with those that a config has.
-const LAYOUT: [&str; 21] = [
+const LAYOUT: [&str; 20] = [
     "character_set_server",
     "collation_server",
     "default_storage_engine",
@@ -19,7 +19,6 @@ const LAYOUT: [&str; 21] = [
     "innodb_file_format",
     "innodb_file_per_table",
     "innodb_page_size",
-    "innodb_undo_directory",
     "innodb_undo_tablespaces",
     "lower_case_table_names",
     "plugin_load",

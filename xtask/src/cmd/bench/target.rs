@@ -15,7 +15,7 @@ use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::matrix::expand::{self, Expansion};
 use crate::matrix::formula::{self, Host};
-use crate::matrix::model::{Engine, ServerOptions, SourceKind, Options};
+use crate::matrix::model::{Engine, Options, ServerOptions, SourceKind};
 use crate::matrix::pattern::glob_matches;
 use crate::record::Mark;
 use crate::server::{Install, Settings, preload};

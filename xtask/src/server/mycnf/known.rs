@@ -184,7 +184,10 @@ pub fn check(
         return Ok(warnings);
     }
     let help = "`loose_` before the name lets servers pass over it that do not have it";
-    Err(coded(Code::Input, format!("the server would not start: {}\n  {help}", errors.join("\n  "))))
+    Err(coded(
+        Code::Input,
+        format!("the server would not start: {}\n  {help}", errors.join("\n  ")),
+    ))
 }
 
 #[cfg(test)]
@@ -203,7 +206,9 @@ mod tests {
     fn removed_variables_are_refused_with_their_successor() {
         assert_eq!(said(Mysql, "5.7.44", "query_cache_size"), Ok(Vec::new()));
         let text = said(Mysql, "8.0.39", "query_cache_size").expect_err("removed");
-        assert!(text.contains("`query_cache_size` was removed in mysql 8.0.3 (the server is 8.0.39)"));
+        assert!(
+            text.contains("`query_cache_size` was removed in mysql 8.0.3 (the server is 8.0.39)")
+        );
         assert!(text.contains("`loose_`"), "{text}");
         assert_eq!(said(Mysql, "8.0.39", "loose_query_cache_size"), Ok(Vec::new()));
         assert_eq!(said(Mariadb, "11.8.2", "query_cache_size"), Ok(Vec::new()), "still there");
