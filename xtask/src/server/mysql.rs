@@ -127,8 +127,8 @@ pub fn version(install: &Install) -> anyhow::Result<Version> {
     said.parse::<Version>().map_err(anyhow::Error::msg).code(Code::Environment)
 }
 
-/// Fills the empty data directory. `init_args` are arguments of the server; in `data` it finds
-/// them again at no later start, so what must hold then, too, stands in the config.
+/// Fills the empty data directory. `init_args` are arguments of the server for this one time; what
+/// must hold at later starts, too, stands in the config.
 ///
 /// # Errors
 /// When the server fails.
@@ -218,10 +218,10 @@ fn bootstrap(install: &Install) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Writes the configuration and gives the server's command and the lines said about the config.
+/// Writes the configuration and gives the server's command.
 ///
 /// # Errors
-/// When the config has what the server would refuse.
+/// When the installation is not whole or the config has what the server would refuse.
 pub fn command(
     access: &Access,
     install: &Install,

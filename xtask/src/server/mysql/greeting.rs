@@ -1,5 +1,5 @@
 //! Just enough of MySQL's protocol to ask a server whether it accepts connections: the packet that
-//! it greets every client with. A server that listens but is not ready keeps clients waiting for it.
+//! it greets every client with. A server that listens but is not ready keeps them waiting for it.
 //!
 //! Source: MySQL source documentation, "Client/Server Protocol", `Protocol::HandshakeV10` and
 //! `ERR_Packet`.
