@@ -27,8 +27,8 @@ use crate::server::{self, Install, Server, Settings, mycnf, mysql};
 const FORMAT: u32 = 1;
 /// Loading may take this long at most.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-/// For loading PostgreSQL only: nothing is logged or synced twice, because a load that is cut off is repeated
-/// from the start. The files that come out do not depend on these.
+/// For loading PostgreSQL only: nothing is logged or synced twice, because a load that is cut off
+/// is repeated from the start. The files that come out do not depend on these.
 const LOAD_SETTINGS: [(&str, &str); 10] = [
     ("fsync", "off"),
     ("full_page_writes", "off"),

@@ -292,15 +292,19 @@ pub fn load_settings(install: &Install) -> anyhow::Result<Vec<(String, String)>>
     Ok(lines.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Removes what belongs to one server only from the data of one that has stopped: its UUID.
+/// Removes from the data of a server that has stopped what no copy shall have: its UUID, and the
+/// list of what was in memory, which would be read in at every start.
 ///
 /// # Errors
 /// When a file cannot be removed.
 pub fn tidy(data: &Path) -> anyhow::Result<()> {
-    match fs::remove_file(data.join("auto.cnf")) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => bail!(error),
-        _ => Ok(()),
+    for name in ["auto.cnf", "ib_buffer_pool"] {
+        match fs::remove_file(data.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => bail!(error),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// What the server itself has against its start, from its log.
@@ -429,13 +433,15 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_own_id_goes_and_the_data_stay() {
+    fn what_no_copy_shall_have_goes_and_the_data_stay() {
         let temp = tempfile::tempdir().expect("a folder");
         tidy(temp.path()).expect("nothing to do");
-        for name in ["auto.cnf", "ibdata1"] {
+        for name in ["auto.cnf", "ib_buffer_pool", "ibdata1"] {
             std::fs::write(temp.path().join(name), "x").expect("written");
         }
         tidy(temp.path()).expect("removed");
-        assert!(!temp.path().join("auto.cnf").exists() && temp.path().join("ibdata1").exists());
+        let left: Vec<_> = std::fs::read_dir(temp.path()).expect("there").flatten().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].file_name(), "ibdata1");
     }
 }
