@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The user is not let in, by password or otherwise.
 const ACCESS_DENIED: [u16; 2] = [1045, 1698];
+/// There is no such connection.
+const UNKNOWN_THREAD: u16 = 1094;
 /// The statement is none of those that can be prepared: BEGIN before MariaDB 10.6, and in MySQL.
 const CANNOT_BE_PREPARED: u16 = 1295;
 
@@ -396,8 +398,12 @@ struct MysqlCancel {
 impl Cancel for MysqlCancel {
     fn cancel(&self) -> anyhow::Result<()> {
         let kill = format!("KILL QUERY {}", self.thread);
-        Mysql::connect_within(&self.server, Some(PATIENCE))?.query(kill.as_bytes(), None)?;
-        Ok(())
+        let mut connection = Mysql::connect_within(&self.server, Some(PATIENCE))?;
+        match connection.query(kill.as_bytes(), None) {
+            // The connection ended meanwhile, and its statement with it.
+            Err(Error::Server { number: Some(UNKNOWN_THREAD), .. }) => Ok(()),
+            other => Ok(other.map(drop)?),
+        }
     }
 
     fn hang_up(&self) {
