@@ -86,7 +86,7 @@ fn builds_once_and_tells_why_it_builds_again() {
     let first = project.ok(&["build"]);
     assert!(first.stderr.contains("builds: 2 made, 0 there already"), "{}", first.stderr);
     assert_eq!(entries(&project, "work/builds").len(), 2);
-    assert_eq!(entries(&project, "results/manifests").len(), 2);
+    assert_eq!(entries(&project, "results/manifests").len(), 4, "with a list of functions each");
     assert_eq!(entries(&project, "work/staging/builds"), [""; 0], "nothing is left in the making");
     let flags = std::fs::read_to_string(folder(&project, "tiny_o3").join("tree/share/flags.txt"));
     assert_eq!(flags.expect("the stand-in wrote its flags"), "-g1 -O3\n");
@@ -264,7 +264,9 @@ fn the_audit_names_what_was_not_asked() {
     assert!(audit.stdout.contains("tiny_o2: as asked"), "{}", audit.stdout);
     // The plan's flags are the same, but the makefile adds one of its own.
     let sly = tiny("\"--with-sly-code\"");
-    sly.ok(&["build", "--only", "tiny_o2"]);
+    let built = sly.call(&["build", "--only", "tiny_o2"]);
+    assert_eq!(built.code, Some(1), "{}", built.stderr);
+    assert!(built.stderr.contains("tiny_o2 did not get what was asked"), "{}", built.stderr);
     let audit = sly.call(&["audit", "tiny_o2"]);
     assert_eq!(audit.code, Some(1), "{}", audit.stdout);
     assert!(audit.stdout.contains("tiny_o2: MISMATCH"), "{}", audit.stdout);

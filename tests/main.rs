@@ -3,9 +3,14 @@
 //! One binary for all of them; a file per subject. `support` has the project builder. What a test
 //! needs and this machine lacks is a failure that names the package, never a silent pass.
 
+mod audit;
 mod bench;
 mod build;
+mod judge;
 mod plan;
+mod reproduce;
+mod seal;
+mod source;
 mod support;
 mod tidy;
 mod whole;

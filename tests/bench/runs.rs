@@ -42,6 +42,8 @@ fn target(config: &str, lines: &[(&str, &str)]) -> Target {
         id: Digest::of(config.as_bytes()),
         build: "pg15".to_owned(),
         build_id: Digest::of(b"pg15"),
+        code_id: None,
+        audit: None,
         compiler: None,
         settings: vec![("opt".to_owned(), "o2".to_owned())],
         config: config.to_owned(),

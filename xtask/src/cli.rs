@@ -65,13 +65,53 @@ pub enum Task {
     /// Only the builds
     Build(ExperimentArgs),
     /// Only the runs, against builds that exist
-    Bench(ExperimentArgs),
+    Bench(BenchArgs),
     /// Tables from the stored records
     Compare(CompareArgs),
     /// Which flags the binaries really got, against what was asked
     Audit(AuditArgs),
+    /// Makes a colleague's build again from its manifest and compares every byte
+    Reproduce(ReproduceArgs),
     /// Checks tools, kernel settings, disk and privileges
     Doctor(DoctorArgs),
+    /// Compilers: what each setting means here; sealing them by exact packages
+    #[command(subcommand)]
+    Toolchain(ToolchainTask),
+    /// Pins a source: fetches it, hashes it and writes its entry
+    #[command(subcommand)]
+    Source(SourceTask),
+}
+
+/// What can be done with sources.
+#[derive(Debug, Subcommand)]
+pub enum SourceTask {
+    /// Fetches an archive or a revision and adds it to the matrix file
+    Add(SourceAddArgs),
+}
+
+/// Arguments of `source add`.
+#[derive(Clone, Debug, Args)]
+pub struct SourceAddArgs {
+    /// The name of the new entry, the first part of its builds' names
+    pub name: String,
+    /// `https://…`, `debian:PACKAGE=VERSION` or `file:PATH`; all must have the same archive
+    #[arg(value_name = "ORIGIN", conflicts_with = "git")]
+    pub origins: Vec<String>,
+    /// A git repository instead of an archive
+    #[arg(long, value_name = "URL")]
+    pub git: Option<String>,
+    /// The revision; a branch or a tag is pinned as what it is now [default: HEAD]
+    #[arg(long, value_name = "REV", requires = "git")]
+    pub rev: Option<String>,
+    /// The engine, where the tree does not tell it
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<String>,
+    /// The version, where the tree does not tell it
+    #[arg(long = "version", value_name = "VERSION")]
+    pub release: Option<String>,
+    /// What the archive's hash must be, as its publisher says
+    #[arg(long, value_name = "HEX", conflicts_with = "git")]
+    pub sha256: Option<String>,
 }
 
 /// The experiment to work on.
@@ -79,6 +119,34 @@ pub enum Task {
 pub struct ExperimentArgs {
     /// The experiment [default: the file's `default-experiment`]
     pub experiment: Option<String>,
+}
+
+/// What a call that measures may be told besides.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArgs {
+    /// Runs also builds that the audit has found to be other than asked for (all, or those whose
+    /// build or target matches GLOB; repeatable); their rows are marked for ever
+    #[arg(
+        long,
+        value_name = "GLOB",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*"
+    )]
+    pub allow_mismatch: Vec<String>,
+    /// Measures targets with the same code each on its own, as A/A pairs, instead of once
+    #[arg(long)]
+    pub aa: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BenchArgs {
+    /// The experiment [default: the file's `default-experiment`]
+    pub experiment: Option<String>,
+    #[command(flatten)]
+    /// What to measure.
+    pub run: RunArgs,
 }
 
 /// Arguments of `matrix`.
@@ -89,6 +157,9 @@ pub struct MatrixArgs {
     /// Prints the plan and stops
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    /// What to measure.
+    pub run: RunArgs,
     /// How the comparison is printed
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,
@@ -128,6 +199,37 @@ pub struct AuditArgs {
     /// The experiment [default: the file's `default-experiment`]
     #[arg(long)]
     pub experiment: Option<String>,
+    /// Where a flag came from: a setting, the project, the compiler, or nobody
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub why: Option<String>,
+    /// Reads the binaries again instead of showing what was found when they were built
+    #[arg(long, conflicts_with = "why")]
+    pub again: bool,
+    /// How the findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Clone, Debug, Args)]
+pub struct ReproduceArgs {
+    /// A manifest: its file, its URL, the build's name, `NAME-ID`, or the first digits of the id
+    pub manifest: String,
+    /// Where names are looked up: a results folder, a checkout, or a URL [default: the results]
+    #[arg(long, value_name = "DIR|URL")]
+    pub from: Option<String>,
+    /// Builds N times, each time as somebody else: folder, user, locale, jobs and more are varied
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: Option<u16>,
+    /// Fails unless every byte is the same, those that no program loads among them
+    #[arg(long)]
+    pub strict: bool,
+    /// Builds although the compiler is not the one that the manifest names
+    #[arg(long)]
+    pub anyway: bool,
+    /// The toolchain to build with [default: the one of the manifest's name]
+    #[arg(long, value_name = "NAME")]
+    pub toolchain: Option<String>,
     /// How the findings are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -144,6 +246,34 @@ pub struct DoctorArgs {
     /// How the findings are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+/// The tasks of `toolchain`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ToolchainTask {
+    /// Each setting, what it is here, and whether it is sealed
+    List {
+        /// How the list is printed
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Resolves a compiler's packages, makes it in a root folder of its own, writes its lock file
+    ///
+    /// With `toolchains/NAME.lock.toml` the setting NAME means this very compiler on every machine.
+    /// Called again, it takes what the distribution has today and tells what changed.
+    Seal {
+        /// The setting of the axis `toolchain`: `gcc`, `clang-14`
+        name: String,
+        /// Where packages are that the distribution has no more: what stands before `pool/…`
+        /// (repeatable)
+        #[arg(long, value_name = "URL")]
+        archive: Vec<String>,
+    },
+    /// Removes a lock file: the setting means this machine's own compiler again
+    Unseal {
+        /// The setting
+        name: String,
+    },
 }
 
 /// Text for people or JSON for programs.
@@ -176,5 +306,18 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn allow_mismatch_takes_no_experiment_for_a_glob() {
+        let parse = |words: &[&str]| match Cli::try_parse_from(words).expect("valid").task {
+            Task::Bench(args) => (args.experiment, args.run.allow_mismatch),
+            other => panic!("{other:?}"),
+        };
+        let all = parse(&["xtask", "bench", "--allow-mismatch", "quick"]);
+        assert_eq!(all, (Some("quick".to_owned()), vec!["*".to_owned()]));
+        let some = parse(&["xtask", "bench", "--allow-mismatch=a*", "--allow-mismatch=b"]);
+        assert_eq!(some, (None, vec!["a*".to_owned(), "b".to_owned()]));
+        assert_eq!(parse(&["xtask", "bench"]), (None, Vec::new()));
     }
 }

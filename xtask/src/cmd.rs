@@ -8,17 +8,21 @@ pub mod doctor;
 pub mod load;
 pub mod matrix;
 pub mod plan;
+pub mod reproduce;
 pub mod select;
+pub mod source;
+pub mod toolchain;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::cli::{Cli, Common, DoctorArgs, Task};
+use crate::cli::{Cli, Common, DoctorArgs, SourceTask, Task};
 use crate::doctor::Needs;
 use crate::env::Env;
 use crate::exit::Code;
 use crate::progress::Reporter;
+use crate::toolchain::seal;
 
 /// Runs one task and gives the exit code.
 ///
@@ -27,22 +31,25 @@ use crate::progress::Reporter;
 pub fn run(cli: Cli) -> anyhow::Result<Code> {
     let env = env_of(&cli.common)?;
     let common = &cli.common;
-    if matches!(cli.task, Task::Build(_) | Task::Bench(_))
+    if matches!(cli.task, Task::Build(_) | Task::Bench(_) | Task::Reproduce(_))
         || matches!(&cli.task, Task::Matrix(args) if !args.dry_run)
     {
         env.check_writable()?;
     }
     match &cli.task {
+        Task::Toolchain(task) => toolchain::run(&env, task),
         Task::Matrix(args) => matrix::run(&env, common, args),
         Task::Plan(args) => plan::run(&env, common, args),
         Task::Build(args) => build::run(&env, common, args.experiment.as_deref()),
-        Task::Bench(args) => bench::run(&env, common, args.experiment.as_deref()),
+        Task::Bench(args) => bench::run(&env, common, args),
         Task::Audit(args) => audit::run(&env, common, args),
+        Task::Reproduce(args) => reproduce::run(&env, args),
         Task::Compare(args) => compare::run(&env, common, args),
         Task::Doctor(args) => {
             let needs = needs(&env, common, args)?;
             doctor::run(args, &env, &needs)
         }
+        Task::Source(SourceTask::Add(args)) => source::add(&env, args),
     }
 }
 
@@ -62,6 +69,8 @@ fn needs(env: &Env, common: &Common, args: &DoctorArgs) -> anyhow::Result<Needs>
         }
     }
     let mut needs = Needs::of(env, &sources, &toolchains, experiment.workload.is_some());
+    let sealed = |name: &String| matches!(seal::read(&env.toolchains(), name), Ok(Some(_)));
+    needs.sealed = toolchains.iter().all(sealed) && !toolchains.is_empty();
     needs.lto = expansion.lto_toolchains().into_iter().map(str::to_owned).collect();
     Ok(needs)
 }

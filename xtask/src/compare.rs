@@ -18,9 +18,14 @@ use crate::stats::{Estimate, Rule, Verdict, rank, verdict};
 
 mod collect;
 mod host;
+mod made;
+mod notes;
+mod same_code;
 mod show;
 mod warnings;
 
+pub use made::Made;
+pub use notes::{Note, NoteKind};
 pub use warnings::{Warning, WarningKind};
 
 /// The version of the JSON format.
@@ -106,6 +111,12 @@ pub struct HostComparison {
     pub blocks: u32,
     /// The targets beside the base: the columns.
     pub targets: Vec<String>,
+    /// What the base is made of; `None` when it has no record that counts.
+    #[serde(default)]
+    pub base_made: Option<Made>,
+    /// What the targets are made of, in their order.
+    #[serde(default)]
+    pub made: Vec<Made>,
     /// One row per microbenchmark and number of clients, by group, in run order.
     pub rows: Vec<Row>,
     /// One row per group and number of clients.
@@ -114,6 +125,9 @@ pub struct HostComparison {
     pub drift: Option<Drift>,
     /// What the reader must know before believing the numbers.
     pub warnings: Vec<Warning>,
+    /// What must be said of single targets beside their numbers ([`Comparison::annotate`]).
+    #[serde(default)]
+    pub notes: Vec<Note>,
 }
 
 /// One microbenchmark with one number of clients.
@@ -176,6 +190,8 @@ pub enum CellResult {
     },
     /// Both were measured, but never in the same block, boot and placement.
     NoPair,
+    /// Its code and config are the base's, so it was not measured beside it.
+    SameCode,
     /// There is no record.
     NotMeasured,
 }
@@ -186,7 +202,7 @@ impl CellResult {
         match self {
             Self::Judged(judged) => Some(judged.ratio),
             Self::Single { ratio } => Some(*ratio),
-            Self::Failed { .. } | Self::NoPair | Self::NotMeasured => None,
+            Self::Failed { .. } | Self::NoPair | Self::SameCode | Self::NotMeasured => None,
         }
     }
 

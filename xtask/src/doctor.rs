@@ -31,6 +31,8 @@ pub struct Needs {
     pub lto: Vec<String>,
     /// Whether something is built at all.
     pub builds: bool,
+    /// Whether every toolchain is a sealed one, which brings the programs that a build runs.
+    pub sealed: bool,
     /// Programs that the sources need besides compiler and make, with the reason.
     pub tools: Vec<(&'static str, String)>,
     /// Archives that are not there yet, with their origins.
@@ -199,10 +201,12 @@ pub fn evaluate(needs: &Needs, probe: &Probe) -> Vec<Finding> {
         findings.push(compiler(name, probe));
     }
     findings.extend(needs.lto.iter().map(|name| link_time(name, probe)));
-    if needs.builds {
+    if needs.builds && !needs.sealed {
         findings.push(program("make", "every recipe runs it", probe));
     }
-    for (tool, why) in &needs.tools {
+    // Sources are got and patched outside of a build.
+    let outside = |tool: &str| !needs.sealed || ["git", "patch"].contains(&tool);
+    for (tool, why) in needs.tools.iter().filter(|(tool, _)| outside(tool)) {
         findings.push(program(tool, why, probe));
     }
     findings.extend(needs.archives.iter().map(|(name, origins)| archive(name, origins, probe)));

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash::Digest;
 use crate::matrix::model::{Family, Options, Source};
+use crate::toolchain::place::Place;
+use crate::toolchain::seal::lock::Lock;
 use crate::toolchain::system::Need;
 
 /// A compiler and its tools, found and proven on this machine.
@@ -31,6 +33,21 @@ pub struct Toolchain {
     /// What else was found out about it; for people, manifests and `doctor`.
     #[serde(default)]
     pub details: ToolchainDetails,
+    /// What it was made from, if it is a sealed one; its paths count from its own root then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
+
+/// A toolchain that was made from a lock file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Sealed {
+    /// The whole lock: enough to make it again anywhere.
+    pub lock: Lock,
+    /// The root folder on this machine; empty when this was read from a file, and then nothing can
+    /// be run with it.
+    #[serde(skip)]
+    pub root: PathBuf,
 }
 
 /// What is known of a toolchain besides what identifies it.
@@ -51,6 +68,11 @@ impl Toolchain {
     /// The absolute path of one tool.
     pub fn tool(&self, role: &str) -> Option<&std::path::Path> {
         self.tools.iter().find(|(name, _)| name == role).map(|(_, path)| path.as_path())
+    }
+
+    /// Where its files are, and how its programs are run.
+    pub fn place(&self) -> Place {
+        self.sealed.as_ref().map_or_else(Place::here, |sealed| Place::sealed(&sealed.root))
     }
 }
 

@@ -8,18 +8,22 @@
 //! Mounts: everything lies below [`ROOT`], on a tmpfs that covers the directory only in the private
 //! namespace. As root a plain mount namespace does it, otherwise a user namespace that maps the
 //! caller's own user and group onto themselves.
+//!
+//! With a root folder of its own (a sealed toolchain) the program sees that, read-only, and nothing
+//! else of this machine but `/proc`, a few devices and what is bound below [`ROOT`].
 
 use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::{Gid, Pid, Uid, execve, setgid, setgroups, setuid};
+use nix::unistd::{Gid, Pid, Uid, chroot, execve, pivot_root, setgid, setgroups, setuid};
 use serde::{Deserialize, Serialize};
 
 /// The hidden command word.
@@ -27,11 +31,20 @@ pub const COMMAND: &str = "__launch";
 /// The directory below which canonical paths stand; every Linux system has it (FHS 3.0, 3.12).
 pub const ROOT: &str = "/mnt";
 
+/// What a root folder must have, because something is mounted there.
+pub const MOUNT_POINTS: [&str; 4] = ["mnt", "proc", "dev", "tmp"];
+/// The devices of a root folder: those that programs may count on, none of a particular machine.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
 /// What must be true before the program starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// Directories or files that get a canonical path below [`ROOT`]; empty: no namespace at all.
+    /// Directories or files that get a canonical path below [`ROOT`]; no namespace at all when
+    /// there are none and no root either.
     pub binds: Vec<Bind>,
+    /// A folder that becomes `/`, read-only; it must have the folders of [`MOUNT_POINTS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
     /// The user and group to become (only root can).
     pub user: Option<(u32, u32)>,
     /// The cores to run on; empty: all.
@@ -44,6 +57,18 @@ pub struct Spec {
     pub cwd: Option<PathBuf>,
     /// The file mode mask; 0o022 if not set.
     pub umask: Option<u32>,
+    /// Another user or host name that the program only believes in.
+    #[serde(default)]
+    pub guise: Option<Guise>,
+}
+
+/// What a program is made to believe of where it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guise {
+    /// The number of its user and group; files still belong to the caller. Not for root.
+    pub user: Option<u32>,
+    /// The host's name.
+    pub host: Option<String>,
 }
 
 /// One bind mount.
@@ -80,6 +105,9 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<std::con
 
 fn apply(spec: &Spec) -> anyhow::Result<()> {
     umask(Mode::from_bits_truncate(spec.umask.unwrap_or(0o022)));
+    if let Some(guise) = &spec.guise {
+        disguise(guise)?;
+    }
     if !spec.cpus.is_empty() {
         let mut set = CpuSet::new();
         for cpu in &spec.cpus {
@@ -88,9 +116,18 @@ fn apply(spec: &Spec) -> anyhow::Result<()> {
         sched_setaffinity(Pid::from_raw(0), &set)
             .with_context(|| format!("cannot run on the cores {:?}", spec.cpus))?;
     }
-    if !spec.binds.is_empty() {
-        enter_namespace()?;
-        bind_all(&spec.binds)?;
+    match &spec.root {
+        Some(root) => {
+            enter_namespace()?;
+            let opened = open_all(&spec.binds)?;
+            change_root(root, &spec.binds, &opened)?;
+        }
+        None if !spec.binds.is_empty() => {
+            enter_namespace()?;
+            let opened = open_all(&spec.binds)?;
+            bind_all(Path::new(ROOT), &spec.binds, &opened)?;
+        }
+        None => {}
     }
     if let Some((uid, gid)) = spec.user {
         setgroups(&[Gid::from_raw(gid)]).context("cannot drop the groups")?;
@@ -114,6 +151,36 @@ fn apply(spec: &Spec) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn disguise(guise: &Guise) -> anyhow::Result<()> {
+    let (uid, gid) = (Uid::effective(), Gid::effective());
+    let mut namespaces = CloneFlags::empty();
+    if guise.host.is_some() {
+        namespaces |= CloneFlags::CLONE_NEWUTS;
+    }
+    if guise.user.is_some() || !uid.is_root() {
+        namespaces |= CloneFlags::CLONE_NEWUSER;
+    }
+    unshare(namespaces).context("the kernel allows no namespace for another name")?;
+    if namespaces.contains(CloneFlags::CLONE_NEWUSER) {
+        let (user, group) =
+            (guise.user.map_or(uid, Uid::from_raw), guise.user.map_or(gid, Gid::from_raw));
+        map_user((user, uid), (group, gid))?;
+    }
+    if let Some(host) = &guise.host {
+        nix::unistd::sethostname(host).context("cannot set the host's name")?;
+    }
+    Ok(())
+}
+
+/// Maps one user and one group, each (inside, outside), in a new user namespace.
+fn map_user(user: (Uid, Uid), group: (Gid, Gid)) -> anyhow::Result<()> {
+    std::fs::write("/proc/self/setgroups", "deny").context("cannot write setgroups")?;
+    std::fs::write("/proc/self/uid_map", format!("{} {} 1", user.0, user.1))
+        .context("cannot map the user")?;
+    std::fs::write("/proc/self/gid_map", format!("{} {} 1", group.0, group.1))
+        .context("cannot map the group")
+}
+
 /// Enters a mount namespace in which this process may mount.
 fn enter_namespace() -> anyhow::Result<()> {
     let (uid, gid) = (Uid::effective(), Gid::effective());
@@ -121,56 +188,116 @@ fn enter_namespace() -> anyhow::Result<()> {
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
             .context("the kernel allows no user namespace")?;
         // The caller keeps its own number, so files belong to the same user inside and outside.
-        std::fs::write("/proc/self/setgroups", "deny").context("cannot write setgroups")?;
-        std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))
-            .context("cannot map the user")?;
-        std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
-            .context("cannot map the group")?;
+        map_user((uid, uid), (gid, gid))?;
     }
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .context("cannot make the mounts private")
 }
 
-fn bind_all(binds: &[Bind]) -> anyhow::Result<()> {
+/// Holds what is to be bound: the tmpfs covers [`ROOT`], below which a work directory may lie, and
+/// a new root covers everything.
+fn open_all(binds: &[Bind]) -> anyhow::Result<Vec<File>> {
+    binds.iter().map(|bind| open_path(&bind.host)).collect()
+}
+
+fn open_path(path: &Path) -> anyhow::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_PATH)
+        .open(path)
+        .with_context(|| format!("cannot open {}", path.display()))
+}
+
+/// The name of an opened file by which it can be mounted.
+fn name_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Makes the canonical paths. `at` is where [`ROOT`] is at this moment.
+fn bind_all(at: &Path, binds: &[Bind], opened: &[File]) -> anyhow::Result<()> {
     let none: Option<&str> = None;
-    // Opened before the tmpfs covers ROOT: a work directory may itself lie below it.
-    let opened = binds
-        .iter()
-        .map(|bind| {
-            use std::os::unix::fs::OpenOptionsExt as _;
-            std::fs::OpenOptions::new()
-                .read(true)
-                .custom_flags(nix::libc::O_PATH)
-                .open(&bind.host)
-                .with_context(|| format!("cannot open {}", bind.host.display()))
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    mount(Some("tmpfs"), ROOT, Some("tmpfs"), MsFlags::empty(), Some("mode=755"))
-        .with_context(|| format!("cannot mount over {ROOT}"))?;
-    for (bind, file) in binds.iter().zip(&opened) {
-        let source = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        make_mount_point(&bind.at, file.metadata()?.is_dir())?;
-        mount(Some(&source), &bind.at, none, MsFlags::MS_BIND, none).with_context(|| {
+    tmpfs(at, "mode=755")?;
+    for (bind, file) in binds.iter().zip(opened) {
+        let Ok(below) = bind.at.strip_prefix(ROOT) else {
+            bail!("{} is not below {ROOT}", bind.at.display());
+        };
+        let place = at.join(below);
+        make_mount_point(&place, file.metadata()?.is_dir())?;
+        mount(Some(&name_of(file)), &place, none, MsFlags::MS_BIND, none).with_context(|| {
             format!("cannot mount {} at {}", bind.host.display(), bind.at.display())
         })?;
         if bind.read_only {
-            read_only(&bind.at);
+            read_only(&place);
         }
     }
     Ok(())
 }
 
+fn tmpfs(at: &Path, options: &str) -> anyhow::Result<()> {
+    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some(options))
+        .with_context(|| format!("cannot mount over {}", at.display()))
+}
+
 fn make_mount_point(at: &Path, directory: bool) -> anyhow::Result<()> {
-    if !at.starts_with(ROOT) {
-        bail!("{} is not below {ROOT}", at.display());
-    }
     if directory {
         std::fs::create_dir_all(at)
     } else {
         std::fs::create_dir_all(at.parent().unwrap_or(at)).and_then(|()| std::fs::write(at, ""))
     }
     .with_context(|| format!("cannot make {}", at.display()))
+}
+
+/// Makes `root` the root folder of this process. It is put together over [`ROOT`], which is there on
+/// every machine, and then turned into `/`.
+fn change_root(root: &Path, binds: &[Bind], opened: &[File]) -> anyhow::Result<()> {
+    let none: Option<&str> = None;
+    let folder = open_path(root)?;
+    let devices = DEVICES.map(|name| (name, open_path(&Path::new("/dev").join(name))));
+    let new = Path::new(ROOT);
+    mount(Some(&name_of(&folder)), new, none, MsFlags::MS_BIND, none)
+        .with_context(|| format!("cannot mount {}", root.display()))?;
+    for name in MOUNT_POINTS {
+        if !new.join(name).is_dir() {
+            bail!("{} has no folder `{name}`", root.display());
+        }
+    }
+    read_only(new);
+    // A user namespace may show only the processes that can be seen already.
+    mount(Some("/proc"), &new.join("proc"), none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
+        .context("cannot mount /proc")?;
+    tmpfs(&new.join("tmp"), "mode=1777")?;
+    let dev = new.join("dev");
+    tmpfs(&dev, "mode=755")?;
+    for (name, file) in &devices {
+        // Nothing builds worse without a terminal.
+        let Ok(file) = file else { continue };
+        make_mount_point(&dev.join(name), false)?;
+        mount(Some(&name_of(file)), &dev.join(name), none, MsFlags::MS_BIND, none)
+            .with_context(|| format!("cannot mount /dev/{name}"))?;
+    }
+    for (name, target) in [("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")]
+    {
+        std::os::unix::fs::symlink(Path::new("/proc/self").join(target), dev.join(name))
+            .with_context(|| format!("cannot make /dev/{name}"))?;
+    }
+    bind_all(&new.join("mnt"), binds, opened)?;
+    enter_root(new)
+}
+
+/// Turns the mount at `new` into `/` and lets go of everything else.
+fn enter_root(new: &Path) -> anyhow::Result<()> {
+    std::env::set_current_dir(new).context("cannot enter the new root")?;
+    // Stacks the old root under the new one at the same place, from where it is then taken away;
+    // pivot_root(2), "pivot_root(".", ".")".
+    if pivot_root(".", ".").is_ok() {
+        umount2(".", MntFlags::MNT_DETACH).context("cannot let go of the old root")?;
+    } else {
+        // The very first root of a machine (an initramfs) cannot be exchanged.
+        chroot(".").context("cannot change the root")?;
+    }
+    std::env::set_current_dir("/").context("cannot enter the new root")
 }
 
 /// Best effort: a safety net against a build that writes into its source, which the caller also

@@ -4,6 +4,7 @@
 //! a matrix, an experiment and what is known of this machine into builds and targets.
 //! docs/matrix.md describes the language for people.
 
+pub mod append;
 pub mod decode;
 pub mod expand;
 pub mod expr;

@@ -5,6 +5,8 @@
 //! goes to a log file or into memory. An error names what was being done, the command as a line
 //! that can be pasted into a shell, and the last lines that the program printed.
 
+mod account;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -243,7 +245,7 @@ impl Proc {
             // A program that ends without reading makes this fail; its exit status tells more.
             std::thread::spawn(move || pipe.write_all(&bytes));
         }
-        Ok(Running { child, stop: self.stop, line: self.line(), ended: None })
+        Ok(Running { child, stop: self.stop, line: self.line(), ended: None, cpu_seconds: None })
     }
 
     fn command(&self) -> anyhow::Result<Command> {
@@ -324,6 +326,7 @@ pub struct Running {
     stop: Signal,
     line: String,
     ended: Option<ExitStatus>,
+    cpu_seconds: Option<f64>,
 }
 
 impl Running {
@@ -347,6 +350,9 @@ impl Running {
     /// # Errors
     /// When the kernel cannot tell.
     pub fn poll(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.cpu_seconds = account::of_ended(self.child.id());
+        }
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait().context("cannot wait for a process")?
         {
@@ -354,6 +360,11 @@ impl Running {
             self.ended = Some(status);
         }
         Ok(self.ended)
+    }
+
+    /// CPU seconds of the process and of all that it waited for, once it has ended.
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        self.cpu_seconds
     }
 
     /// Waits for the end, at most `timeout`; then the process is stopped, which is an error.

@@ -4,6 +4,7 @@
 use catalog::protocol::{ClientUsage, Latency};
 use serde::{Deserialize, Serialize};
 
+use crate::audit::judge::{Finding, Report, Verdict};
 use crate::hash::Digest;
 use crate::matrix::model::Placement;
 
@@ -41,6 +42,14 @@ pub struct Record {
     pub build: String,
     /// Id of the build.
     pub build_id: Digest,
+    /// [`crate::bench::plan::target_id`] with the code ([`crate::build::code`]) in the place of the
+    /// build id: two targets with one of these are the same server. None where the code is not
+    /// known (an installed server).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code_id: Option<Digest>,
+    /// Set when the binaries were not what was asked for and the user let them run all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Mark>,
     /// Name and version of the compiler: `gcc 12.2.0`; none for an installed server.
     pub compiler: Option<String>,
     /// The version in the running server's own words; none when it never answered.
@@ -73,6 +82,46 @@ pub struct Record {
     pub placement: PlacementUsed,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+/// What the flag audit had against a build whose runs were made all the same. It stays with the
+/// record whatever becomes of the build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Mark {
+    /// Always [`Verdict::Mismatch`] so far.
+    pub verdict: Verdict,
+    /// The worst findings, one phrase each.
+    pub findings: Vec<String>,
+    /// How many findings there are in all.
+    pub count: usize,
+}
+
+impl Mark {
+    /// How many findings a mark names.
+    const NAMED: usize = 3;
+
+    /// The mark that a build's audit puts on its runs; `None` unless something does not match.
+    pub fn of(report: &Report) -> Option<Self> {
+        let wrong = || report.findings.iter().filter(|it| it.verdict == Verdict::Mismatch);
+        let phrase = |finding: &Finding| {
+            let share = 100.0 * finding.text_bytes as f64 / report.text_bytes.max(1) as f64;
+            let Finding { binary, text, unit_count, .. } = finding;
+            format!("{binary}: {text} ({unit_count} units, {share:.1}% of all code)")
+        };
+        (report.verdict == Verdict::Mismatch).then(|| Self {
+            verdict: Verdict::Mismatch,
+            findings: wrong().take(Self::NAMED).map(phrase).collect(),
+            count: wrong().count(),
+        })
+    }
+
+    /// All that the mark knows, in one line.
+    pub fn text(&self) -> String {
+        let more = self.count.saturating_sub(self.findings.len());
+        let named = self.findings.join("; ");
+        if more > 0 { format!("{named}; and {more} more findings") } else { named }
+    }
 }
 
 /// Where server and client ran.
@@ -149,4 +198,55 @@ pub struct ServerUsage {
     pub read_kib: f64,
     /// KiB written towards storage.
     pub written_kib: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_names_the_worst_findings_and_counts_the_others() {
+        let finding = |verdict, text: &str, text_bytes| Finding {
+            verdict,
+            text: text.to_owned(),
+            evidence: Default::default(),
+            binary: "bin/postgres".to_owned(),
+            units: Vec::new(),
+            unit_count: 80,
+            text_bytes,
+        };
+        let wrong = |text| finding(Verdict::Mismatch, text, 99);
+        let mut report = Report {
+            verdict: Verdict::Mismatch,
+            findings: vec![
+                wrong("asked for -O2, got -O1"),
+                wrong("b"),
+                wrong("c"),
+                wrong("d"),
+                finding(Verdict::Explained, "-msse4.2: its own", 1),
+            ],
+            units: 800,
+            text_bytes: 1000,
+        };
+        let mark = Mark::of(&report).expect("marked");
+        assert_eq!((mark.findings.len(), mark.count), (3, 4));
+        let first = "bin/postgres: asked for -O2, got -O1 (80 units, 9.9% of all code)";
+        assert!(mark.text().starts_with(&format!("{first}; ")), "{}", mark.text());
+        assert!(mark.text().ends_with("; and 1 more findings"), "{}", mark.text());
+        report.verdict = Verdict::Unknown;
+        assert_eq!(Mark::of(&report), None);
+    }
+
+    #[test]
+    fn records_of_before_the_mark_are_read_and_written_as_before() {
+        let record = testing::record("t.c", "scan", 1, 10.0);
+        let text = serde_json::to_string(&record).expect("JSON");
+        assert!(!text.contains("audit") && !text.contains("code-id"), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).expect("a record"), record);
+        let audit = Some(Mark { verdict: Verdict::Mismatch, findings: Vec::new(), count: 1 });
+        let marked = Record { audit, code_id: Some(Digest::of(b"code")), ..record };
+        let text = serde_json::to_string(&marked).expect("JSON");
+        assert!(text.contains(r#""audit":{"verdict":"mismatch""#), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).expect("a record"), marked);
+    }
 }

@@ -8,13 +8,15 @@
 //! systems copy modes into what they install; an edit is found by the tree's hash instead, which is
 //! checked each time a tree is used, and the tree is unpacked again.
 
-mod archive;
+pub(crate) mod apt;
+pub(crate) mod archive;
 mod debian;
-mod fetch;
+pub(crate) mod fetch;
 mod git;
-mod installed;
+pub mod installed;
 mod patches;
-mod tree;
+pub mod pin;
+pub(crate) mod tree;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -142,6 +144,16 @@ fn ensure_inner(env: &Env, source: &Source) -> anyhow::Result<Tree> {
     Ok(Tree { path, digest: tree.content, source_date_epoch: epoch })
 }
 
+/// Downloads a file over https as archives are, but nothing vouches for its content.
+///
+/// # Errors
+/// In the words of curl.
+pub fn download(env: &Env, url: &str, file: &Path) -> anyhow::Result<()> {
+    let task = env.reporter.task("download", None);
+    task.state(url);
+    fetch::download(&task, url, file)
+}
+
 /// The tree that is there, if its stamp says that it is finished and its hash that it is untouched.
 fn reuse(env: &Env, path: &Path, stamp: &Path, source: Digest) -> anyhow::Result<Option<Tree>> {
     let Ok(text) = fs::read(stamp) else { return Ok(None) };
@@ -184,7 +196,7 @@ fn install(made: &Path, path: &Path, stamp_path: &Path, stamp: &Stamp) -> anyhow
 
 /// A folder below `work/staging` that goes away by itself. Its name has the process's number, so
 /// that what a killed call left behind is known as such and removed.
-fn staging(env: &Env) -> anyhow::Result<tempfile::TempDir> {
+pub(crate) fn staging(env: &Env) -> anyhow::Result<tempfile::TempDir> {
     fs::create_dir_all(env.staging())?;
     for entry in fs::read_dir(env.staging())? {
         let path = entry?.path();
@@ -202,7 +214,7 @@ fn staging(env: &Env) -> anyhow::Result<tempfile::TempDir> {
 }
 
 /// Waits for the lock, which ends when the file is dropped (or this process dies).
-fn lock(env: &Env, path: &Path) -> anyhow::Result<std::fs::File> {
+pub(crate) fn lock(env: &Env, path: &Path) -> anyhow::Result<std::fs::File> {
     let file = fs::File::create(path)?.into_parts().0;
     let mut told = false;
     loop {

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::Hash;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::env::Env;
@@ -29,7 +28,7 @@ pub struct World {
     toolchains: Memo<String, Toolchain, Unavailable>,
     resolved: Memo<(String, String), Options, Unusable>,
     sources: Memo<String, SourceFacts, Unavailable>,
-    system: Memo<(PathBuf, Need), Digest, ()>,
+    system: Memo<(Digest, Need), Digest, ()>,
 }
 
 impl World {
@@ -70,9 +69,7 @@ impl Facts for World {
     }
 
     fn toolchain(&self, name: &str) -> Result<Toolchain, Unavailable> {
-        once(&self.toolchains, name.to_owned(), || {
-            toolchain::find(&self.env.toolchains(), &self.env.cache(), &self.path, name)
-        })
+        once(&self.toolchains, name.to_owned(), || toolchain::provide(&self.env, &self.path, name))
     }
 
     fn resolve(&self, toolchain: &Toolchain, options: &Options) -> Result<Options, Unusable> {
@@ -90,10 +87,9 @@ impl Facts for World {
     }
 
     fn system(&self, toolchain: &Toolchain, needs: &[Need]) -> Vec<(String, Digest)> {
-        let cc = toolchain.tool("cc").unwrap_or(Path::new("cc"));
         let known = |need: &Need| {
-            let key = (cc.to_owned(), *need);
-            let ask = || system::identify(*need, cc, &self.env.cache()).ok_or(());
+            let key = (toolchain.digest, *need);
+            let ask = || system::identify(*need, toolchain, &self.env.cache()).ok_or(());
             Some((need.name(), once(&self.system, key, ask).ok()?))
         };
         needs.iter().filter_map(known).collect()
@@ -124,6 +120,8 @@ fn once<K: Hash + Eq, V: Clone, E: Clone>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
     use crate::matrix::model::{Engine, SourceKind};
     use crate::progress::Reporter;
     use std::sync::Arc;

@@ -30,6 +30,7 @@ impl Facts for Machine {
             files: Vec::new(),
             digest: Digest::of(name.as_bytes()),
             details: Default::default(),
+            sealed: None,
         })
     }
 

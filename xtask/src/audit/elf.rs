@@ -35,13 +35,30 @@ pub struct Facts {
     pub full_lto: bool,
     /// Bytes of executable sections.
     pub text_bytes: u64,
+    /// What hardening left in the file: shown for binaries that others built.
+    pub hardening: Hardening,
+}
+
+/// Traces of hardening flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hardening {
+    /// Loaded at any address (`-pie`, or a library).
+    pub relocatable: bool,
+    /// All symbols are bound at the start (`-z now`).
+    pub bind_now: bool,
+    /// Some stack frames are checked (`-fstack-protector…`).
+    pub stack_protector: bool,
+    /// How many checked functions of the C library are called (`-D_FORTIFY_SOURCE`).
+    pub fortified: usize,
 }
 
 /// One compile unit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     /// The source file as the compiler was given it.
     pub name: String,
+    /// The folder that the compiler worked in.
+    pub folder: String,
     /// What the compiler wrote about itself.
     pub producer: String,
     /// Bytes of code that belong to the unit, as far as its debug information tells.
@@ -105,6 +122,12 @@ pub fn parse(data: &[u8]) -> anyhow::Result<Facts> {
         });
         facts.thin_promoted += usize::from(promoted);
     }
+    for symbol in file.dynamic_symbols().filter(|symbol| symbol.is_undefined()) {
+        let name = symbol.name().unwrap_or_default();
+        facts.hardening.stack_protector |= name == "__stack_chk_fail";
+        facts.hardening.fortified += usize::from(name.starts_with("__") && name.ends_with("_chk"));
+    }
+    facts.hardening.relocatable = file.kind() == object::ObjectKind::Dynamic;
     dynamic(data, &mut facts)?;
     Ok(facts)
 }
@@ -154,12 +177,13 @@ fn units(file: &object::File<'_>) -> anyhow::Result<Vec<Unit>> {
                 .unwrap_or_default()
         };
         let (name, producer) = (text(gimli::DW_AT_name), text(gimli::DW_AT_producer));
+        let folder = text(gimli::DW_AT_comp_dir);
         let mut text_bytes = 0;
         let mut ranges = dwarf.unit_ranges(&unit).context("the debug information is broken")?;
         while let Some(range) = ranges.next().context("the debug information is broken")? {
             text_bytes += range.end.saturating_sub(range.begin);
         }
-        units.push(Unit { name, producer, text_bytes });
+        units.push(Unit { name, folder, producer, text_bytes });
     }
     Ok(units)
 }
@@ -237,6 +261,13 @@ fn dynamic(data: &[u8], facts: &mut Facts) -> anyhow::Result<()> {
             object::elf::DT_NEEDED => facts.needed.extend(text(entry.val(endian))),
             object::elf::DT_RUNPATH | object::elf::DT_RPATH => {
                 facts.run_path = text(entry.val(endian));
+            }
+            object::elf::DT_BIND_NOW => facts.hardening.bind_now = true,
+            object::elf::DT_FLAGS => {
+                facts.hardening.bind_now |= entry.val(endian) & object::elf::DF_BIND_NOW.0 != 0;
+            }
+            object::elf::DT_FLAGS_1 => {
+                facts.hardening.bind_now |= entry.val(endian) & object::elf::DF_1_NOW.0 != 0;
             }
             _ => {}
         }

@@ -1,22 +1,22 @@
-//! Holds what the binaries tell against what was asked. Pure.
+//! Holds what the binaries and the compile log tell against what was asked. Pure.
 //!
 //! For every compile unit the *effective* flags are compared: of several flags of one kind the last
 //! one counts (`-O2 … -O3` is `-O3`, `-fwrapv … -fno-wrapv` is off). What was asked must be
 //! effective in each unit; what was not asked must stand on the recipe's list of what the project
-//! itself adds, with the reason.
+//! itself adds, with the reason. [`units`] does that; [`link`] judges whole binaries.
+
+mod link;
+#[cfg(test)]
+mod tests;
+mod units;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::audit::elf::Facts;
-use crate::audit::producer::{Compiler, Producer};
+use crate::audit::log::Log;
 use crate::matrix::model::Family;
-
-/// Below this share of functions with a frame pointer, they are certainly omitted.
-const OMITTED_BELOW: f64 = 0.02;
-/// Above this share they are certainly kept; gcc's leaf functions never set one up.
-const KEPT_ABOVE: f64 = 0.30;
 
 /// What was asked of the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub struct Asked {
     pub cxxflags: Vec<String>,
     /// The flags for the linker.
     pub ldflags: Vec<String>,
+    /// Whether an option of the project asks for link-time optimisation (`WITH_LTO=ON`); it then
+    /// gives the flags itself.
+    pub lto_by_option: bool,
 }
 
 /// A flag that the project adds by itself, and why that is no fault.
@@ -42,6 +45,17 @@ pub struct Allowed {
     pub flag: &'static str,
     /// The reason, for people.
     pub why: &'static str,
+}
+
+impl Allowed {
+    /// Whether the rule explains a flag of a unit.
+    pub fn covers(&self, unit: &str, flag: &str) -> bool {
+        let flag_fits = match self.flag.strip_suffix('*') {
+            Some(start) => flag.starts_with(start),
+            None => flag == self.flag,
+        };
+        flag_fits && (self.file.is_empty() || unit.ends_with(self.file))
+    }
 }
 
 /// The verdict on one build.
@@ -58,6 +72,38 @@ pub enum Verdict {
     Mismatch,
 }
 
+/// What a finding rests on.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// What the compiler wrote about itself into the debug information.
+    #[default]
+    Producer,
+    /// The compiler's calls, as they were noted during the build.
+    Log,
+    /// The code itself, symbols and sections of binaries and objects.
+    Code,
+    /// What configure or CMake said or wrote.
+    Configured,
+    /// What a program or a package says of itself; nothing proves it.
+    Claim,
+}
+
+impl Evidence {
+    /// The words for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Producer => "debug information",
+            Self::Log => "compile log",
+            Self::Code => "code",
+            Self::Configured => "configure",
+            Self::Claim => "claim",
+        }
+    }
+}
+
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -66,7 +112,10 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What was found, in one sentence.
     pub text: String,
-    /// The binary, below the prefix.
+    /// What it rests on.
+    #[serde(default)]
+    pub evidence: Evidence,
+    /// The binary, below the prefix; empty for what concerns the build as a whole.
     pub binary: String,
     /// The source files concerned (at most [`SHOWN`]).
     pub units: Vec<String>,
@@ -74,6 +123,26 @@ pub struct Finding {
     pub unit_count: usize,
     /// Bytes of code of all of them.
     pub text_bytes: u64,
+}
+
+impl Finding {
+    /// What it concerns, for people.
+    pub fn place(&self) -> &str {
+        if self.binary.is_empty() { "the build" } else { &self.binary }
+    }
+
+    /// A finding about the build as a whole, without code of its own.
+    pub fn of_build(verdict: Verdict, evidence: Evidence, text: String) -> Self {
+        Self {
+            verdict,
+            text,
+            evidence,
+            binary: String::new(),
+            units: Vec::new(),
+            unit_count: 0,
+            text_bytes: 0,
+        }
+    }
 }
 
 /// How many source files a finding names.
@@ -93,257 +162,98 @@ pub struct Report {
     pub text_bytes: u64,
 }
 
+impl Report {
+    /// A report on binaries.
+    pub fn new(findings: Vec<Finding>, binaries: &[(String, Facts)]) -> Self {
+        let empty = Self {
+            verdict: Verdict::AsAsked,
+            findings: Vec::new(),
+            units: binaries.iter().map(|(_, facts)| facts.units.len()).sum(),
+            text_bytes: binaries.iter().map(|(_, facts)| facts.text_bytes).sum(),
+        };
+        empty.with(findings)
+    }
+
+    /// The same with more findings: sorted again, and the worst of their verdicts.
+    #[must_use]
+    pub fn with(mut self, more: Vec<Finding>) -> Self {
+        self.findings.extend(more);
+        let key = |finding: &Finding| std::cmp::Reverse((finding.verdict, finding.text_bytes));
+        self.findings.sort_by_key(key);
+        self.verdict = self.findings.first().map_or(Verdict::AsAsked, |worst| worst.verdict);
+        self
+    }
+}
+
+/// What is held against each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// What was asked.
+    pub asked: &'a Asked,
+    /// The binaries, by path below the prefix.
+    pub binaries: &'a [(String, Facts)],
+    /// What is expected besides.
+    pub allowed: &'a [Allowed],
+    /// The compile log; `None` when it was not kept.
+    pub log: Option<&'a Log>,
+    /// The compiler's path when it is a script: what it hands on to the real compiler then stands
+    /// in no log.
+    pub script: Option<&'a str>,
+}
+
 /// Compares.
-pub fn judge(asked: &Asked, binaries: &[(String, Facts)], allowed: &[Allowed]) -> Report {
+pub fn judge(case: &Case<'_>) -> Report {
     let mut findings = Vec::new();
-    for (name, facts) in binaries {
-        units(asked, name, facts, allowed, &mut findings);
-        link(asked, name, facts, &mut findings);
-        frame_pointers(asked, name, facts, &mut findings);
+    let mut used = vec![false; case.log.map_or(0, |log| log.calls.len())];
+    for (name, facts) in case.binaries {
+        let calls = units::of_binary(case, name, facts, &mut findings);
+        link::of_binary(case, name, facts, &calls, &mut findings);
+        calls.into_iter().for_each(|call| used[call] = true);
     }
-    findings.sort_by(|a, b| b.verdict.cmp(&a.verdict).then(b.text_bytes.cmp(&a.text_bytes)));
-    Report {
-        verdict: findings.first().map_or(Verdict::AsAsked, |worst| worst.verdict),
-        findings,
-        units: binaries.iter().map(|(_, facts)| facts.units.len()).sum(),
-        text_bytes: binaries.iter().map(|(_, facts)| facts.text_bytes).sum(),
-    }
+    units::of_log(case, &used, &mut findings);
+    link::of_objects(case, &mut findings);
+    link::of_links(case, &mut findings);
+    Report::new(findings, case.binaries)
 }
 
 /// Gathers equal remarks over units, so that one fault in 800 files is one finding.
 struct Remarks<'a> {
     binary: &'a str,
-    by_text: BTreeMap<(Verdict, String), (Vec<String>, usize, u64)>,
+    by_text: BTreeMap<(Verdict, Evidence, String), Concerned>,
 }
 
-impl Remarks<'_> {
-    fn add(&mut self, verdict: Verdict, text: String, unit: &str, bytes: u64) {
-        let (units, count, sum) = self.by_text.entry((verdict, text)).or_default();
-        if units.len() < SHOWN {
-            units.push(unit.to_owned());
+/// The units that one remark concerns.
+#[derive(Default)]
+struct Concerned {
+    shown: Vec<String>,
+    count: usize,
+    text_bytes: u64,
+}
+
+impl<'a> Remarks<'a> {
+    fn new(binary: &'a str) -> Self {
+        Self { binary, by_text: BTreeMap::new() }
+    }
+
+    fn add(&mut self, verdict: Verdict, evidence: Evidence, text: String, unit: &str, bytes: u64) {
+        let concerned = self.by_text.entry((verdict, evidence, text)).or_default();
+        if concerned.shown.len() < SHOWN && !unit.is_empty() {
+            concerned.shown.push(unit.to_owned());
         }
-        *count += 1;
-        *sum += bytes;
+        concerned.count += 1;
+        concerned.text_bytes += bytes;
     }
 
     fn into_findings(self) -> impl Iterator<Item = Finding> {
         let binary = self.binary.to_owned();
-        self.by_text.into_iter().map(move |((verdict, text), (units, unit_count, text_bytes))| {
-            Finding { verdict, text, binary: binary.clone(), units, unit_count, text_bytes }
+        self.by_text.into_iter().map(move |((verdict, evidence, text), concerned)| Finding {
+            verdict,
+            text,
+            evidence,
+            binary: binary.clone(),
+            units: concerned.shown,
+            unit_count: concerned.count,
+            text_bytes: concerned.text_bytes,
         })
     }
 }
-
-fn units(
-    asked: &Asked,
-    binary: &str,
-    facts: &Facts,
-    allowed: &[Allowed],
-    findings: &mut Vec<Finding>,
-) {
-    let mut remarks = Remarks { binary, by_text: BTreeMap::new() };
-    if facts.units.is_empty() {
-        remarks.add(
-            Verdict::Unknown,
-            "no debug information: the flags of its units are not recorded".to_owned(),
-            "",
-            facts.text_bytes,
-        );
-    }
-    let own = match asked.family {
-        Family::Gcc => Compiler::Gcc,
-        Family::Clang => Compiler::Clang,
-    };
-    let (c, cxx) = (effective(&asked.cflags), effective(&asked.cxxflags));
-    for unit in &facts.units {
-        let producer = Producer::parse(&unit.producer);
-        let mut add = |verdict, text| remarks.add(verdict, text, &unit.name, unit.text_bytes);
-        match producer.compiler {
-            // The link step's flags are not the unit's; what it made has units of its own.
-            Compiler::Assembler | Compiler::GccLink => continue,
-            found if found != own => {
-                let text = format!("made by another compiler: {}", first_words(&unit.producer));
-                add(Verdict::Mismatch, text);
-                continue;
-            }
-            _ => {}
-        }
-        if producer.version != asked.version {
-            let (found, wanted) = (&producer.version, &asked.version);
-            add(Verdict::Mismatch, format!("made by version {found}, asked for {wanted}"));
-        }
-        let Some(flags) = &producer.flags else {
-            add(Verdict::Unknown, "the compiler did not record its flags".to_owned());
-            continue;
-        };
-        let wanted = if is_cxx(&unit.name) { &cxx } else { &c };
-        let found = effective(flags);
-        for (kind, flag) in wanted.iter().filter(|(_, flag)| is_recorded(asked.family, flag)) {
-            match found.get(kind) {
-                Some(other) if same(flag, other) => {}
-                Some(other) => add(Verdict::Mismatch, format!("asked for {flag}, got {other}")),
-                None => add(Verdict::Mismatch, format!("asked for {flag}, which is missing")),
-            }
-        }
-        for (kind, flag) in &found {
-            if wanted.contains_key(kind) || !changes_code(flag) {
-                continue;
-            }
-            match allowed.iter().find(|rule| rule.covers(&unit.name, flag)) {
-                Some(rule) if rule.why.is_empty() => {}
-                Some(rule) => add(Verdict::Explained, format!("{flag}: {}", rule.why)),
-                None => add(Verdict::Mismatch, format!("{flag} was not asked for")),
-            }
-        }
-    }
-    findings.extend(remarks.into_findings());
-}
-
-impl Allowed {
-    fn covers(&self, unit: &str, flag: &str) -> bool {
-        let flag_fits = match self.flag.strip_suffix('*') {
-            Some(start) => flag.starts_with(start),
-            None => flag == self.flag,
-        };
-        flag_fits && (self.file.is_empty() || unit.ends_with(self.file))
-    }
-}
-
-fn whole(binary: &str, verdict: Verdict, text: String, facts: &Facts) -> Finding {
-    Finding {
-        verdict,
-        text,
-        binary: binary.to_owned(),
-        units: Vec::new(),
-        unit_count: facts.units.len(),
-        text_bytes: facts.text_bytes,
-    }
-}
-
-/// Whether LTO happened, and which linker it was.
-fn link(asked: &Asked, binary: &str, facts: &Facts, findings: &mut Vec<Finding>) {
-    let wants_lto = asked.cflags.iter().rev().find_map(|flag| match flag.as_str() {
-        "-fno-lto" => Some(None),
-        "-flto" => Some(Some("full")),
-        _ => flag.strip_prefix("-flto=").map(Some),
-    });
-    let link_units = facts
-        .units
-        .iter()
-        .any(|unit| Producer::parse(&unit.producer).compiler == Compiler::GccLink);
-    let traces = facts.lto_private + facts.thin_promoted;
-    let proven = link_units || traces > 0 || facts.full_lto;
-    match (wants_lto.flatten(), proven) {
-        (Some(kind), false) => {
-            let text = format!("-flto={kind} was asked for, but nothing shows that it happened");
-            findings.push(whole(binary, Verdict::Mismatch, text, facts));
-        }
-        (None, true) => {
-            let text = "link-time optimisation happened and was not asked for".to_owned();
-            findings.push(whole(binary, Verdict::Mismatch, text, facts));
-        }
-        _ => {}
-    }
-    let lld = facts.comments.iter().any(|line| line.starts_with("Linker: LLD"));
-    let wants_lld = asked.ldflags.iter().any(|flag| flag.starts_with("-fuse-ld=lld"));
-    if lld != wants_lld {
-        let text = if lld { "linked by lld, not asked for" } else { "not linked by lld as asked" };
-        findings.push(whole(binary, Verdict::Mismatch, text.to_owned(), facts));
-    }
-}
-
-/// Frame pointers are proven in the code; a flag alone proves nothing.
-fn frame_pointers(asked: &Asked, binary: &str, facts: &Facts, findings: &mut Vec<Finding>) {
-    // Too few functions to judge by shares.
-    if facts.frames.functions < 100 {
-        return;
-    }
-    let wanted = asked.cflags.iter().rev().find_map(|flag| match flag.as_str() {
-        "-fno-omit-frame-pointer" => Some(true),
-        "-fomit-frame-pointer" => Some(false),
-        _ => None,
-    });
-    let share = facts.frames.share();
-    let percent = share * 100.0;
-    let text = match wanted {
-        Some(true) if share < KEPT_ABOVE => {
-            format!("frame pointers asked for, but only {percent:.1}% of the functions have one")
-        }
-        Some(false) if share > OMITTED_BELOW => {
-            format!("no frame pointers asked for, but {percent:.1}% of the functions have one")
-        }
-        _ => return,
-    };
-    findings.push(whole(binary, Verdict::Mismatch, text, facts));
-}
-
-fn is_cxx(unit: &str) -> bool {
-    [".cc", ".cpp", ".cxx", ".C"].iter().any(|end| unit.ends_with(end))
-}
-
-fn first_words(producer: &str) -> String {
-    producer.split_whitespace().take(4).collect::<Vec<_>>().join(" ")
-}
-
-/// Of each kind of flag the last one.
-fn effective(flags: &[String]) -> BTreeMap<String, &str> {
-    flags.iter().filter_map(|flag| Some((kind(flag)?, flag.as_str()))).collect()
-}
-
-/// What a flag decides: two flags of one kind exclude each other. `None` for flags that say
-/// nothing about code (`-I`, `-D`, `-W…`, `-o`).
-fn kind(flag: &str) -> Option<String> {
-    if let Some(rest) = flag.strip_prefix("--param") {
-        let name = rest.trim_start_matches(['=', ' ']).split('=').next().unwrap_or_default();
-        return Some(format!("--param {name}"));
-    }
-    if flag.starts_with("-O") {
-        return Some("-O".to_owned());
-    }
-    let (letter, rest) = match (flag.strip_prefix("-f"), flag.strip_prefix("-m")) {
-        (Some(rest), _) => ("-f", rest),
-        (_, Some(rest)) => ("-m", rest),
-        _ => return None,
-    };
-    let rest = rest.strip_prefix("no-").unwrap_or(rest);
-    Some(format!("{letter}{}", rest.split('=').next().unwrap_or(rest)))
-}
-
-/// Whether the compiler writes such a flag into a unit.
-fn is_recorded(family: Family, flag: &str) -> bool {
-    match family {
-        // What the linker or the driver alone acts on.
-        Family::Gcc => {
-            !["-fuse-ld", "-ffile-prefix-map", "-fdebug-prefix-map", "-fmacro-prefix-map"]
-                .iter()
-                .any(|start| flag.starts_with(start))
-        }
-        Family::Clang => true,
-    }
-}
-
-/// Whether a flag that nobody asked for matters.
-fn changes_code(flag: &str) -> bool {
-    // Bookkeeping of the compilers: messages, debug paths, what the recording itself adds.
-    const HARMLESS: [&str; 9] = [
-        "-fdiagnostics",
-        "-ffile-prefix-map",
-        "-fdebug-prefix-map",
-        "-fmacro-prefix-map",
-        "-fcolor-diagnostics",
-        "-frandom-seed",
-        "-fltrans",
-        "-fresolution",
-        "-fcf-protection=none",
-    ];
-    !HARMLESS.iter().any(|start| flag.starts_with(start))
-}
-
-/// Equal, or two spellings of one thing.
-fn same(asked: &str, found: &str) -> bool {
-    // gcc records `-flto=auto` with or without its value, depending on the version.
-    asked == found || (asked.starts_with("-flto") && found.starts_with("-flto"))
-}
-
-#[cfg(test)]
-mod tests;

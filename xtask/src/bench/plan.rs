@@ -10,7 +10,7 @@ use super::schedule::{Block, Demand, Item, Past, schedule};
 use crate::hash::Digest;
 use crate::matrix::expand::put;
 use crate::matrix::model::Placement;
-use crate::record::{Outcome, PlacementUsed, Record};
+use crate::record::{Mark, Outcome, PlacementUsed, Record};
 use crate::server::{Install, Settings};
 
 /// What is measured: a build with a config.
@@ -24,6 +24,10 @@ pub struct Target {
     pub build: String,
     /// Id of the build.
     pub build_id: Digest,
+    /// [`target_id`] with the build's code in the place of its id; `None` where it is not known.
+    pub code_id: Option<Digest>,
+    /// What the audit has against the build, if it is to run all the same.
+    pub audit: Option<Mark>,
     /// Name and version of the compiler, unless the server is an installed one.
     pub compiler: Option<String>,
     /// Axis and setting.
@@ -202,7 +206,7 @@ impl Plan {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use catalog::protocol::{ClientUsage, Latency};
 
     use super::*;
@@ -210,12 +214,14 @@ mod tests {
     use crate::record::{SCHEMA, Sample, ServerUsage};
     use crate::server::preload::Library;
 
-    fn plan() -> Plan {
+    pub(in crate::bench) fn plan() -> Plan {
         let target = |name: &str| Target {
             name: format!("build.{name}"),
             id: Digest::of(name.as_bytes()),
             build: "build".to_owned(),
             build_id: Digest::of(b"build"),
+            code_id: None,
+            audit: None,
             compiler: None,
             settings: Vec::new(),
             config: name.to_owned(),
@@ -265,6 +271,8 @@ mod tests {
             target_id: target.id,
             build: target.build.clone(),
             build_id: target.build_id,
+            code_id: None,
+            audit: None,
             compiler: None,
             server_version: None,
             settings: Vec::new(),

@@ -60,9 +60,13 @@ pub fn read(folder: &Path) -> anyhow::Result<Vec<Command>> {
 }
 
 fn parse(bytes: &[u8]) -> anyhow::Result<Vec<Command>> {
-    let mut fields = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let whole = bytes.strip_suffix(b"\0").context("a call is cut off")?;
+    let mut fields = whole.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let mut commands = Vec::new();
-    while let Some(count) = fields.next().filter(|count| !count.is_empty()) {
+    while let Some(count) = fields.next() {
         let count: usize = count.parse().context("a call does not begin with a number")?;
         let mut next = || fields.next().map(std::borrow::Cow::into_owned);
         let (cwd, program) = (next().unwrap_or_default(), next().unwrap_or_default());
@@ -133,6 +137,8 @@ mod tests {
         assert_eq!((names, calls[1].words.len()), (vec!["gcc", "g++"], 0));
         assert!(parse(b"2\0/a\0/mnt/bin/gcc\0-c\0").is_err());
         assert!(parse(b"x\0/a\0gcc\0").is_err());
+        assert!(parse(b"1\0/a\0gcc\0-").is_err());
+        assert_eq!(parse(b"1\0/a\0gcc\0\0").expect("an empty word")[0].words, [""]);
         assert!(parse(b"").expect("nothing").is_empty());
     }
 }

@@ -157,6 +157,12 @@ pub struct StepDone {
     pub cwd: PathBuf,
     /// Wall time in seconds, waiting for job tokens not included.
     pub seconds: f64,
+    /// CPU time of all its processes, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
+    /// The most memory of one of its processes, in MiB; none for a step of less than half a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_mib: Option<u64>,
 }
 
 /// One installed file.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::build::layout::Layout;
 use crate::build::spec::Spec;
-use crate::exit::{Code, coded};
 use crate::matrix::model::Engine;
 
 /// One command of a build, as it is written into the manifest.
@@ -25,8 +24,8 @@ pub struct Step {
 pub fn revision(engine: Engine) -> &'static str {
     match engine {
         Engine::Postgres => "postgres-2",
-        Engine::Mysql => "mysql-0",
-        Engine::Mariadb => "mariadb-0",
+        Engine::Mysql => "mysql-1",
+        Engine::Mariadb => "mariadb-1",
     }
 }
 
@@ -41,6 +40,16 @@ pub fn prefix(engine: Engine) -> &'static str {
     }
 }
 
+/// Where an engine's server may lie below its prefix; the first that is there is asked for its
+/// version.
+pub fn servers(engine: Engine) -> &'static [&'static str] {
+    match engine {
+        Engine::Postgres => &["bin/postgres"],
+        Engine::Mysql => &["bin/mysqld", "sbin/mysqld", "libexec/mysqld"],
+        Engine::Mariadb => &["bin/mariadbd", "sbin/mariadbd", "bin/mysqld", "sbin/mysqld"],
+    }
+}
+
 /// The steps of a build, in order.
 ///
 /// # Errors
@@ -48,14 +57,7 @@ pub fn prefix(engine: Engine) -> &'static str {
 pub fn steps(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<Step>> {
     match spec.source.engine {
         Engine::Postgres => crate::build::postgres::steps(spec, layout),
-        engine @ (Engine::Mysql | Engine::Mariadb) => Err(coded(
-            Code::Input,
-            format!(
-                "`{}`: there is no recipe for `{}` yet, only for `postgres`",
-                spec.name,
-                engine.name()
-            ),
-        )),
+        Engine::Mysql | Engine::Mariadb => crate::build::cmake::steps(spec, layout),
     }
 }
 

@@ -10,14 +10,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use fs_err as fs;
 
+use crate::audit;
 use crate::build::commands;
+use crate::build::configuration;
 use crate::build::layout::Layout;
 use crate::build::manifest::{self, HostDone, Manifest, PatchDone, SourceDone, StepDone};
 use crate::build::recipe::{self, Step};
 use crate::build::spec::Spec;
 use crate::build::store::{self, Store};
 use crate::build::tokens::{Token, Tokens};
+use crate::build::usage::Peak;
 use crate::env::Env;
+use crate::exact::sections;
 use crate::exit::{Code, coded};
 use crate::facts::Toolchain;
 use crate::host::probe;
@@ -27,6 +31,8 @@ use crate::matrix::model::Family;
 use crate::proc::{Proc, own_file};
 use crate::progress::Task;
 use crate::source::Tree;
+use crate::toolchain::place::Place;
+use crate::toolchain::seal;
 
 /// Set to any value, this variable makes builds use their real folders although the kernel would
 /// allow a mount namespace: for trying the fallback.
@@ -123,7 +129,7 @@ fn remember_cpu(env: &Env, seconds: f64) {
 }
 
 /// Only one call of the tool builds in a work directory at a time.
-fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
+pub(crate) fn lock(env: &Env) -> anyhow::Result<std::fs::File> {
     fs::create_dir_all(&env.work)?;
     let path = env.work.join("build.lock");
     let file = fs::File::create(&path)?.into_parts().0;
@@ -274,6 +280,8 @@ impl Making<'_> {
             .context("the build succeeded but installed nothing under its prefix")?;
         let commands = commands::read(&Layout::log_on_host(staging))?;
         commands::keep(&commands, &made.join("commands.jsonl"))?;
+        let object = Layout::object_on_host(staging);
+        let audit = audit::after_build(self.spec, toolchain, &tree, &object, &commands, &logs)?;
         let files = manifest::list(&tree)?;
         let manifest = Manifest {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -292,9 +300,9 @@ impl Making<'_> {
             finished: jiff::Timestamp::now().to_string(),
             receipt: self.receipt(&tree)?,
             tree: manifest::tree_digest(&files),
-            binaries: Vec::new(),
-            configuration: Vec::new(),
-            audit: None,
+            binaries: sections::binaries(&tree, &files)?,
+            configuration: configuration::read(self.spec.source.engine, &object, &tree)?,
+            audit: Some(audit),
             files,
         };
         Ok((manifest, lines))
@@ -350,24 +358,19 @@ impl Making<'_> {
     ) -> anyhow::Result<StepDone> {
         let _token: Token<'_> = self.tokens.acquire()?;
         let begin = Instant::now();
+        let place = self.spec.toolchain.as_ref().map_or_else(Place::here, Toolchain::place);
         let launch = launch::Spec {
             binds: layout.binds.clone(),
+            root: place.root().map(Path::to_owned),
             cwd: Some(step.cwd.clone()),
             cpus: confined(self.env.jobs),
             death_signal: Some(nix::libc::SIGTERM),
             ..launch::Spec::default()
         };
         let program = step.words.first().map_or("", String::as_str);
-        let path = crate::proc::PATH;
-        let program = match which::which_in(program, Some(path), "/") {
-            Ok(found) if !program.contains('/') => found,
-            _ if program.contains('/') => PathBuf::from(program),
-            _ => {
-                return Err(coded(
-                    Code::Environment,
-                    format!("`{program}` not found; install it (`cargo xtask doctor` says how)"),
-                ));
-            }
+        let program = match program.contains('/') {
+            true => PathBuf::from(program),
+            false => place.program(program)?,
         };
         let mut process = Proc::new(program).args(&step.words[1..]).log(log);
         for (key, value) in environment {
@@ -379,11 +382,13 @@ impl Making<'_> {
         let process = process.launch(own_file(), launch);
         let mut running = process.spawn()?;
         let mut growth = Growth::default();
+        let mut peak = Peak::of_group(running.id());
         let status = loop {
             if let Some(status) = running.poll()? {
                 break status;
             }
             task.position(*lines + growth.lines(log));
+            peak.look();
             std::thread::sleep(Duration::from_millis(if begin.elapsed().as_secs() < 1 {
                 5
             } else {
@@ -406,19 +411,32 @@ impl Making<'_> {
             words: step.words.clone(),
             cwd: step.cwd.clone(),
             seconds: (begin.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            cpu_seconds: running.cpu_seconds(),
+            peak_mib: peak.mib(),
         })
     }
 
     /// What the built server says of itself; it must name the version that was asked for.
     fn receipt(&self, tree: &Path) -> anyhow::Result<String> {
-        let server = tree.join("bin/postgres");
-        let receipt = Proc::new(server)
+        let names = recipe::servers(self.spec.source.engine);
+        let there = names.iter().map(|name| tree.join(name)).find(|path| path.is_file());
+        let Some(server) = there else {
+            bail!("the build installed no server: looked for {}", names.join(", "));
+        };
+        let receipt = Proc::new(&server)
             .arg("--version")
             .timeout(Duration::from_secs(20))
             .read()
-            .context("the built server does not run")?;
+            .with_context(|| seal::does_not_run(self.spec.toolchain.as_ref()))?
+            // MySQL's begins with the path by which it was called.
+            .replace(&format!("{}/", tree.display()), "");
         let version = &self.spec.source_facts.version;
-        if !receipt.split_whitespace().any(|word| word == version) {
+        // Forks append a release of their own: `5.6.35-80.0`, `10.11.6-MariaDB`.
+        let names_it = |word: &str| {
+            word.strip_prefix(version.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        if !receipt.split_whitespace().any(names_it) {
             return Err(anyhow!(
                 "the built server says `{receipt}`, but `{}` is version {version} in the matrix",
                 self.spec.source.name

@@ -107,6 +107,7 @@ pub(crate) mod tests {
                 files: Vec::new(),
                 digest: Digest::of(b"gcc"),
                 details: Default::default(),
+                sealed: None,
             }),
             settings: vec![("opt".to_owned(), "o3".to_owned())],
             options,

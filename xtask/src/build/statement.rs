@@ -441,6 +441,8 @@ pub(crate) mod tests {
                 words: vec!["/mnt/src/configure".to_owned(), "CFLAGS=-g1 -O2".to_owned()],
                 cwd: "/mnt/obj".into(),
                 seconds: 1.25,
+                cpu_seconds: Some(2.5),
+                peak_mib: None,
             }],
             host: HostDone { arch: "x86_64".to_owned(), ..HostDone::default() },
             started: "2026-01-01T00:00:00Z".to_owned(),

@@ -1,6 +1,6 @@
 //! `bench`: makes the runs that are missing, against builds that exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,10 +11,10 @@ use crate::bench;
 use crate::bench::driver::Driver;
 use crate::bench::lock::{HostLock, Kind};
 use crate::bench::placement;
-use crate::bench::plan::{Measure, Plan, Target, target_id};
-use crate::build::spec::Spec;
+use crate::bench::plan::{Measure, Plan};
+use crate::bench::share::{Shared, share};
 use crate::build::store::{self, Store as Builds};
-use crate::cli::Common;
+use crate::cli::{BenchArgs, Common, RunArgs};
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
 use crate::env::Env;
@@ -22,25 +22,41 @@ use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::host::Here;
 use crate::matrix::expand::Expansion;
-use crate::matrix::formula::{self, Host};
-use crate::matrix::model::{Engine, ServerOptions, SourceKind, Workload};
+use crate::matrix::model::{SameCode, Workload};
+use crate::matrix::pattern::glob_matches;
 use crate::proc::own_file;
 use crate::record::Record;
 use crate::record::store::Store;
-use crate::server::{Install, Settings, preload};
+
+mod target;
+
+pub use target::{Identity, host, identify};
 
 /// How long a benchmark waits for builds and other benchmarks on the same host.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Why a target is left out.
+/// A target that is left out, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The target.
     pub target: String,
-    /// Why.
+    /// Why, in words.
     pub reason: String,
-    /// Whether the matrix file says so itself: its build cannot be had on this machine.
-    pub unavailable: bool,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a target is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The matrix file says so itself: its build cannot be had on this machine.
+    Unavailable,
+    /// Its build is not there.
+    NotBuilt,
+    /// Its binaries are not what was asked for.
+    Mismatch,
+    /// Something is damaged or missing.
+    Broken,
 }
 
 /// What came of the runs of an experiment.
@@ -52,27 +68,40 @@ pub struct Outcome {
     pub failed: usize,
     /// Targets that were left out.
     pub left_out: Vec<LeftOut>,
+    /// Targets that another one's runs stand for.
+    pub shared: Vec<Shared>,
 }
 
 impl Outcome {
     /// The exit code: a target that cannot be had here is no failure; a failed run, a build that is
-    /// missing or damaged and a missing library are.
+    /// missing, damaged or not what was asked for and a missing library are.
     pub fn code(&self) -> Code {
-        let fails = self.failed > 0 || self.left_out.iter().any(|left| !left.unavailable);
+        let fails =
+            self.failed > 0 || self.left_out.iter().any(|left| left.cause != Cause::Unavailable);
         if fails { Code::CellFailed } else { Code::Done }
     }
+}
+
+/// What is to be run, and what is not.
+pub struct Planned {
+    /// The runs, with nothing left to be looked up.
+    pub plan: Plan,
+    /// Targets that are left out.
+    pub left_out: Vec<LeftOut>,
+    /// Targets that another one's runs stand for.
+    pub shared: Vec<Shared>,
 }
 
 /// Runs the task.
 ///
 /// # Errors
 /// As [`crate::cmd::run`].
-pub fn run(env: &Env, common: &Common, experiment: Option<&str>) -> anyhow::Result<Code> {
+pub fn run(env: &Env, common: &Common, args: &BenchArgs) -> anyhow::Result<Code> {
     let loaded = Loaded::read(env)?;
-    let experiment = loaded.experiment(experiment)?;
+    let experiment = loaded.experiment(args.experiment.as_deref())?;
     let expansion = loaded.expand(experiment, &common.set)?;
     let selection = loaded.select(common, &expansion)?;
-    let Some(outcome) = run_missing(env, &loaded, &expansion, &selection)? else {
+    let Some(outcome) = run_missing(env, &loaded, &expansion, &selection, &args.run)? else {
         let text = format!("experiment `{}` has no workload: nothing to run", experiment.name);
         return Err(coded(Code::Input, text));
     };
@@ -84,6 +113,12 @@ pub fn run(env: &Env, common: &Common, experiment: Option<&str>) -> anyhow::Resu
 pub fn report(env: &Env, outcome: &Outcome) {
     for LeftOut { target, reason, .. } in &outcome.left_out {
         env.reporter.line(format!("{target}: left out: {reason}"));
+    }
+    for Shared { target, with } in &outcome.shared {
+        env.reporter.line(format!(
+            "{target}: same code and config as {with}, whose runs stand for both (`--aa` measures \
+             each)"
+        ));
     }
     if outcome.ok + outcome.failed > 0 {
         env.reporter.line(format!("runs: {} measured, {} failed", outcome.ok, outcome.failed));
@@ -101,28 +136,34 @@ pub fn run_missing(
     loaded: &Loaded,
     expansion: &Expansion<'_>,
     selection: &Selection,
+    args: &RunArgs,
 ) -> anyhow::Result<Option<Outcome>> {
-    let Some((plan, left_out)) = plan(env, loaded, expansion, selection)? else {
+    check_globs(expansion, &args.allow_mismatch)?;
+    let store = Store::new(&env.results);
+    let name = &expansion.experiment.name;
+    let (records, _) = store.read_all(name)?;
+    let Some(planned) = plan(env, loaded, expansion, selection, args, &records)? else {
         return Ok(None);
     };
-    let store = Store::new(&env.results);
-    let (records, _) = store.read_all(&plan.experiment)?;
     // A call that has nothing to do waits for nobody.
-    if plan.blocks(&records, jiff::Timestamp::now())?.is_empty() {
-        return Ok(Some(Outcome { left_out, ..Outcome::default() }));
+    if planned.plan.blocks(&records, jiff::Timestamp::now())?.is_empty() {
+        let Planned { left_out, shared, .. } = planned;
+        return Ok(Some(Outcome { left_out, shared, ..Outcome::default() }));
     }
     let _lock = HostLock::take(&env.work, Kind::Alone, PATIENCE, &env.reporter)?;
     // Whoever held the lock may have made builds and runs meanwhile: look again.
-    let Some((mut plan, mut left_out)) = self::plan(env, loaded, expansion, selection)? else {
+    let records = read_records(env, &store, name)?;
+    let Some(mut planned) = plan(env, loaded, expansion, selection, args, &records)? else {
         return Ok(None);
     };
-    leave_out_damaged(env, &mut plan, &mut left_out)?;
-    let mut outcome = Outcome { left_out, ..Outcome::default() };
+    leave_out_damaged(env, &mut planned)?;
+    warn_of_marked(env, &planned.plan);
+    let Planned { mut plan, left_out, shared } = planned;
+    let mut outcome = Outcome { left_out, shared, ..Outcome::default() };
     let begin = std::time::Instant::now();
     let driver = Driver::build(&env.root, own_file())?;
     env.reporter.account("load driver", begin.elapsed());
     plan.driver = Some(driver.digest());
-    let records = read_records(env, &store, &plan.experiment)?;
     let blocks = plan.blocks(&records, jiff::Timestamp::now())?;
     Here::look(&env.work)?.note(&env.results.join("hosts"), jiff::Timestamp::now())?;
     let begin = std::time::Instant::now();
@@ -139,15 +180,40 @@ pub fn run_missing(
     Ok(Some(outcome))
 }
 
-/// Takes targets whose build was changed since it was made out of the plan.
-fn leave_out_damaged(
-    env: &Env,
-    plan: &mut Plan,
-    left_out: &mut Vec<LeftOut>,
-) -> anyhow::Result<()> {
+/// A glob of `--allow-mismatch` that matches nothing is a slip of the pen.
+fn check_globs(expansion: &Expansion<'_>, globs: &[String]) -> anyhow::Result<()> {
+    for glob in globs {
+        let build = |build| glob_matches(glob, &expansion.name(build));
+        let target = |target| glob_matches(glob, &expansion.target(target).name);
+        if !(0..expansion.builds()).any(build) && !(0..expansion.targets()).any(target) {
+            let text = format!("`--allow-mismatch={glob}` matches no build and no target");
+            return Err(coded(Code::Input, text));
+        }
+    }
+    Ok(())
+}
+
+/// Says of which targets the runs will be marked, before hours are spent on them.
+fn warn_of_marked(env: &Env, plan: &Plan) {
+    for (index, target) in plan.targets.iter().enumerate() {
+        let Some(mark) = &target.audit else { continue };
+        let (name, text) = (&target.name, mark.text());
+        let base = if index == 0 { "THE BASE IS NOT WHAT WAS ASKED FOR: " } else { "" };
+        env.reporter.warn(format!(
+            "{base}`{name}` runs although its binaries are not what was asked for ({text}); its \
+             rows are marked for ever"
+        ));
+    }
+}
+
+/// Takes targets whose build was changed since it was made out of the plan, and with each of them
+/// those that its runs would have stood for.
+fn leave_out_damaged(env: &Env, planned: &mut Planned) -> anyhow::Result<()> {
+    let Planned { plan, left_out, shared } = planned;
     let builds = Builds::read(env);
     let mut damaged: BTreeMap<Digest, Option<String>> = BTreeMap::new();
     let mut targets = Vec::new();
+    let mut gone = BTreeSet::new();
     for (index, target) in std::mem::take(&mut plan.targets).into_iter().enumerate() {
         let found = damaged.entry(target.build_id).or_insert_with(|| {
             let own = target.install.prefix.starts_with(env.builds());
@@ -158,11 +224,20 @@ fn leave_out_damaged(
             None => targets.push(target),
             Some(reason) if index == 0 => return Err(no_base(&target.name, &reason)),
             Some(reason) => {
-                left_out.push(LeftOut { target: target.name, reason, unavailable: false });
+                gone.insert(target.name.clone());
+                left_out.push(LeftOut { target: target.name, reason, cause: Cause::Broken });
             }
         }
     }
     plan.targets = targets;
+    shared.retain(|Shared { target, with }| {
+        let lost = gone.contains(with);
+        if lost {
+            let reason = format!("it has the same code as `{with}`, which is left out");
+            left_out.push(LeftOut { target: target.clone(), reason, cause: Cause::Broken });
+        }
+        !lost
+    });
     Ok(())
 }
 
@@ -182,8 +257,7 @@ pub fn read_records(env: &Env, store: &Store, experiment: &str) -> anyhow::Resul
     Ok(records)
 }
 
-/// The runs of an experiment with nothing left to be looked up, and the targets left out. `None`
-/// when the experiment has no workload.
+/// The runs of an experiment, given its records; `None` when it has no workload.
 ///
 /// # Errors
 /// When the base cannot be measured, or a formula has no value here.
@@ -192,14 +266,15 @@ pub fn plan(
     loaded: &Loaded,
     expansion: &Expansion<'_>,
     selection: &Selection,
-) -> anyhow::Result<Option<(Plan, Vec<LeftOut>)>> {
+    args: &RunArgs,
+    records: &[Record],
+) -> anyhow::Result<Option<Planned>> {
     let experiment = expansion.experiment;
     let Some(workload) = experiment.workload.map(|index| &loaded.matrix.workloads[index]) else {
         return Ok(None);
     };
     let here = Here::look(&env.work)?;
-    let host = host();
-    let builds = Builds::read(env);
+    let mut finder = target::Finder::new(env, expansion, &args.allow_mismatch);
     let base = expansion.base.unwrap_or(0);
     // The base comes first and is there whatever is selected: without it nothing is compared.
     let order = std::iter::once(base).chain((0..expansion.targets()).filter(|&it| it != base));
@@ -210,13 +285,13 @@ pub fn plan(
         if index != base && !selection.target(&found.name, &build) {
             continue;
         }
-        match target(&builds, expansion, &found, host)? {
+        match finder.target(&found)? {
             Ok(target) => targets.push(target),
             Err(left) if index == base => return Err(no_base(&found.name, &left.reason)),
             Err(left) => left_out.push(left),
         }
     }
-    let plan = Plan {
+    let mut plan = Plan {
         experiment: experiment.name.clone(),
         targets,
         workload: workload.name.clone(),
@@ -233,110 +308,9 @@ pub fn plan(
         driver: None,
         cores: placement::cores()?,
     };
-    Ok(Some((plan, left_out)))
-}
-
-/// What a target is on this host.
-pub struct Identity {
-    /// Its build.
-    pub spec: Spec,
-    /// What its server gets.
-    pub server: Settings,
-    /// [`crate::bench::plan::target_id`].
-    pub id: Digest,
-}
-
-/// What a target is on this host, or why that cannot be told.
-///
-/// # Errors
-/// When a formula has no value here.
-pub fn identify(
-    expansion: &Expansion<'_>,
-    found: &crate::matrix::expand::Target,
-    host: Host,
-) -> anyhow::Result<Result<Identity, LeftOut>> {
-    let left_out = |reason: String, unavailable| {
-        Ok(Err(LeftOut { target: found.name.clone(), reason, unavailable }))
-    };
-    if let Some(reason) = &found.unavailable {
-        return left_out(format!("unavailable: {reason}"), true);
-    }
-    let spec = match expansion.spec(found.build) {
-        Ok(spec) => spec,
-        Err(reason) => return left_out(reason, true),
-    };
-    let preload = match preload::find(found.server.preload.as_deref().unwrap_or_default()) {
-        Ok(libraries) => libraries,
-        Err(error) => return left_out(format!("{error:#}"), false),
-    };
-    let server = Settings {
-        preload,
-        ..settings(&found.server, spec.source.engine, host)
-            .with_context(|| format!("cannot compute the config of `{}`", found.name))?
-    };
-    let id = target_id(&spec.id, &server, &found.server.init);
-    Ok(Ok(Identity { spec, server, id }))
-}
-
-/// One target, or why it is left out.
-fn target(
-    builds: &Builds,
-    expansion: &Expansion<'_>,
-    found: &crate::matrix::expand::Target,
-    host: Host,
-) -> anyhow::Result<Result<Target, LeftOut>> {
-    let Identity { spec, server, id } = match identify(expansion, found, host)? {
-        Ok(identity) => identity,
-        Err(left) => return Ok(Err(left)),
-    };
-    let prefix = match &spec.source.kind {
-        SourceKind::Prefix { path } => path.clone(),
-        _ => match builds.tree(spec.id) {
-            Some(tree) => tree,
-            None => {
-                let reason = "its build is not there; `cargo xtask build` makes it".to_owned();
-                return Ok(Err(LeftOut { target: found.name.clone(), reason, unavailable: false }));
-            }
-        },
-    };
-    Ok(Ok(Target {
-        name: found.name.clone(),
-        id,
-        build: spec.name.clone(),
-        build_id: spec.id,
-        compiler: spec.toolchain.as_ref().map(|it| format!("{} {}", it.family.name(), it.version)),
-        settings: spec.settings.iter().chain(&found.run).cloned().collect(),
-        config: found.config.clone(),
-        install: Install { engine: spec.source.engine, prefix },
-        server,
-        init: found.server.init.clone(),
-        source: spec.source_facts.digest,
-        configure: spec.options.configure,
-    }))
-}
-
-/// What the server gets on this host.
-fn settings(options: &ServerOptions, engine: Engine, host: Host) -> anyhow::Result<Settings> {
-    let values = match engine {
-        Engine::Postgres => &options.postgresql,
-        Engine::Mysql | Engine::Mariadb => &options.mysqld,
-    };
-    let lines = values
-        .iter()
-        .map(|(key, value)| Ok((key.clone(), formula::render(value, engine, host)?)))
-        .collect::<Result<Vec<_>, String>>()
-        .map_err(|text| coded(Code::Input, text))?;
-    Ok(Settings { lines, env: options.env.clone(), ..Settings::default() })
-}
-
-/// What formulas know of this host: its memory and the cores that this tool may use.
-pub fn host() -> Host {
-    let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()
-    });
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    Host { ram: kib.unwrap_or(1 << 20) * 1024, cpus }
+    let each = args.aa || experiment.same_code == SameCode::Aa;
+    let shared = if each { Vec::new() } else { share(&mut plan, records) };
+    Ok(Some(Planned { plan, left_out, shared }))
 }
 
 /// The selected measurements in run order: with each number of clients, each microbenchmark.
@@ -442,14 +416,15 @@ mod tests {
 
     #[test]
     fn cells_that_cannot_be_had_are_no_failure_and_missing_ones_are() {
-        let left =
-            |unavailable| LeftOut { target: "t".to_owned(), reason: String::new(), unavailable };
+        let left = |cause| LeftOut { target: "t".to_owned(), reason: String::new(), cause };
         let code = |failed, left_out: &[LeftOut]| {
-            Outcome { ok: 1, failed, left_out: left_out.to_vec() }.code()
+            Outcome { ok: 1, failed, left_out: left_out.to_vec(), ..Outcome::default() }.code()
         };
         assert_eq!(code(0, &[]), Code::Done);
-        assert_eq!(code(0, &[left(true)]), Code::Done);
-        assert_eq!(code(0, &[left(true), left(false)]), Code::CellFailed);
+        assert_eq!(code(0, &[left(Cause::Unavailable)]), Code::Done);
+        for cause in [Cause::NotBuilt, Cause::Mismatch, Cause::Broken] {
+            assert_eq!(code(0, &[left(Cause::Unavailable), left(cause)]), Code::CellFailed);
+        }
         assert_eq!(code(1, &[]), Code::CellFailed);
     }
 }

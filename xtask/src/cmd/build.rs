@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::audit::judge::Verdict;
 use crate::bench::lock::{HostLock, Kind};
+use crate::build::manifest::Manifest;
 use crate::build::run;
 use crate::build::spec::Spec;
 use crate::build::store::{self, Store};
@@ -30,9 +32,22 @@ pub struct Outcome {
     pub failed: BTreeMap<String, String>,
     /// Names of the builds that cannot be had here, with the reason.
     pub unavailable: BTreeMap<String, String>,
+    /// Names of the builds that are there but did not get what was asked, with the first finding.
+    pub mismatched: BTreeMap<String, String>,
 }
 
 impl Outcome {
+    /// Notes a build whose audit found a mismatch.
+    fn audited(&mut self, manifest: &Manifest) {
+        let Some(audit) = &manifest.audit else { return };
+        let worst = audit.findings.iter().find(|found| found.verdict == Verdict::Mismatch);
+        if let Some(finding) = worst {
+            let files = finding.units.first().map(|unit| format!(" ({unit})")).unwrap_or_default();
+            let text = format!("{}: {}{files}", finding.place(), finding.text);
+            self.mismatched.insert(manifest.name.clone(), text);
+        }
+    }
+
     /// The exit code: a cell that cannot be had is no failure, unless none can.
     pub fn code(&self) -> Code {
         if !self.failed.is_empty() {
@@ -56,7 +71,8 @@ pub fn run(env: &Env, common: &Common, experiment: Option<&str>) -> anyhow::Resu
     let selection = loaded.select(common, &expansion)?;
     let outcome = make_missing(env, &expansion, &selection)?;
     report(env, &outcome);
-    Ok(outcome.code())
+    let code = outcome.code();
+    Ok(if code == Code::Done && !outcome.mismatched.is_empty() { Code::CellFailed } else { code })
 }
 
 /// Makes the selected builds that are not there.
@@ -82,17 +98,20 @@ pub fn make_missing(
             }
             Ok(_) if expansion.is_installed(build) => outcome.present += 1,
             Ok(spec) => match store.folder(spec.id) {
-                Some(folder) if store::looks_whole(folder) => {
-                    store::publish_manifest(env, folder, &folder_name(folder), spec.id)?;
-                    outcome.present += 1;
-                }
-                Some(folder) => {
-                    let shown = env.shown(folder);
-                    env.reporter.warn(format!("{shown} has lost files: it is made again"));
-                    // Without its id it is no build any more.
-                    fs_err::remove_file(folder.join("id"))?;
-                    missing.push(spec);
-                }
+                Some(folder) => match store::whole(folder) {
+                    Some(manifest) => {
+                        store::publish_manifest(env, folder, &folder_name(folder), spec.id)?;
+                        outcome.present += 1;
+                        outcome.audited(&manifest);
+                    }
+                    None => {
+                        let shown = env.shown(folder);
+                        env.reporter.warn(format!("{shown} has lost files: it is made again"));
+                        // Without its id it is no build any more.
+                        fs_err::remove_file(folder.join("id"))?;
+                        missing.push(spec);
+                    }
+                },
                 // Two names of one build: the id says that nothing differs.
                 None if missing.iter().any(|other| other.id == spec.id) => outcome.present += 1,
                 None => missing.push(spec),
@@ -115,7 +134,10 @@ pub fn make_missing(
     for ended in run::run(env, &ready)? {
         let name = ready[ended.index].0.name.clone();
         match ended.result {
-            Ok(_) => outcome.made.push(name),
+            Ok(manifest) => {
+                outcome.audited(&manifest);
+                outcome.made.push(name);
+            }
             Err(error) => {
                 env.reporter.warn(format!("{error:#}"));
                 outcome.failed.insert(name, format!("{error:#}"));
@@ -162,6 +184,11 @@ pub fn report(env: &Env, outcome: &Outcome) {
     }
     for (name, reason) in &outcome.failed {
         env.reporter.line(format!("{name}: failed: {}", reason.lines().next().unwrap_or_default()));
+    }
+    for (name, finding) in &outcome.mismatched {
+        env.reporter.warn(format!(
+            "{name} did not get what was asked: {finding}; `cargo xtask audit {name}` tells all"
+        ));
     }
     env.reporter.line(format!(
         "builds: {} made, {} there already, {} failed, {} unavailable",

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use crate::bench::plan::target_id;
+use crate::build::code;
+use crate::build::store::Manifests;
 use crate::cli::{Common, CompareArgs, TableFormat};
-use crate::cmd::bench::{self, read_records};
+use crate::cmd::bench::{self, Identity, read_records};
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
-use crate::compare::{Comparison, Current, Options, compare};
+use crate::compare::{Comparison, Current, Made, Options, compare};
 use crate::env::Env;
 use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::host::Here;
 use crate::matrix::expand::Expansion;
-use crate::matrix::model::Workload;
-use crate::record::Record;
+use crate::matrix::model::{SameCode, Workload};
 use crate::record::store::Store;
+use crate::record::{Mark, Record};
 use crate::report;
+use crate::server::Settings;
 
 /// Runs the task.
 ///
@@ -69,7 +73,8 @@ pub fn of_experiment(
         (None, index) => expansion.target(index.unwrap_or(0)).name,
     };
     let selection = loaded.select(common, expansion)?;
-    let current = current(env, expansion, &records, &base)?;
+    let (current, known) = current(env, expansion, &records, &base)?;
+    let here = current.as_ref().map(|current| current.host.clone());
     let workload = experiment.workload.map(|index| &loaded.matrix.workloads[index]);
     let workloads = workload
         .map(|workload| workloads(env, workload, &selection, ids, &records))
@@ -78,6 +83,13 @@ pub fn of_experiment(
     let order = workload.map_or(Vec::new(), |workload| workload.microbenchmarks.clone());
     let options = Options { current, workloads, order, ..Options::default() };
     let mut comparison = compare(&records, &base, options)?;
+    let manifests = Manifests::list(env);
+    if let Some(here) = here.filter(|_| experiment.same_code == SameCode::Share) {
+        let made: Vec<Made> =
+            known.iter().map(|(made, id)| with_code(made, id, &manifests)).collect();
+        comparison.share_runs(&here, &made);
+    }
+    comparison.annotate(&|name, id| manifests.get(name, id));
     // Judged together, then shown in part.
     let build = |target: &str| target.split('.').next().unwrap_or(target).to_owned();
     comparison.show_only(&|target| selection.target(target, &build(target)), &|name| {
@@ -89,22 +101,50 @@ pub fn of_experiment(
     Ok(comparison)
 }
 
-/// The ids of the targets as they are on this machine. Where that cannot be told, because it lacks
-/// a compiler, say, a target's latest records count; `None`, for all of them, where the base has
-/// records of this machine and none is of what it would be now.
+/// A target of this machine, with what its server gets and its `initdb`.
+type Known = (Made, (Settings, Vec<String>));
+
+/// What a target's manifest adds to what is known of it: its code, and what the audit says.
+fn with_code(made: &Made, (server, init): &(Settings, Vec<String>), all: &Manifests) -> Made {
+    // Only a build that was made somewhere has code.
+    let Ok(manifest) = all.get(&made.build, made.build_id) else { return made.clone() };
+    Made {
+        code_id: code::digest(&manifest).map(|code| target_id(&code, server, init)),
+        audit: manifest.audit.as_ref().and_then(Mark::of),
+        ..made.clone()
+    }
+}
+
+/// The ids of the targets as they are on this machine, and what is known of them. Where that cannot
+/// be told, because it lacks a compiler, say, a target's latest records count; `None`, for all of
+/// them, where the base has records of this machine and none is of what it would be now.
 fn current(
     env: &Env,
     expansion: &Expansion<'_>,
     records: &[Record],
     base: &str,
-) -> anyhow::Result<Option<Current>> {
+) -> anyhow::Result<(Option<Current>, Vec<Known>)> {
     let (host, size) = (Here::look(&env.work)?.id, bench::host());
     let mut targets = BTreeMap::new();
-    let mut unknown = Vec::new();
+    let (mut unknown, mut known) = (Vec::new(), Vec::new());
     for index in 0..expansion.targets() {
         let found = expansion.target(index);
         let id = match bench::identify(expansion, &found, size) {
-            Ok(Ok(identity)) => Some(identity.id),
+            Ok(Ok(Identity { spec, server, id })) => {
+                let made = Made {
+                    target: found.name.clone(),
+                    build: spec.name,
+                    build_id: spec.id,
+                    code_id: None,
+                    installed: spec.toolchain.is_none(),
+                    settings: spec.settings.iter().chain(&found.run).cloned().collect(),
+                    config: found.config.clone(),
+                    audit: None,
+                    same_as: None,
+                };
+                known.push((made, (server, found.server.init.clone())));
+                Some(id)
+            }
             Ok(Err(_)) | Err(_) => None,
         };
         if id.is_none() && records.iter().any(|record| record.target == found.name) {
@@ -119,13 +159,13 @@ fn current(
     };
     if of_base.peek().is_some() && wanted.is_some_and(|id| of_base.all(|it| it.target_id != id)) {
         tell(&format!("no record of the base `{base}` is of what this machine would make it now"));
-        return Ok(None);
+        return Ok((None, Vec::new()));
     }
     if !unknown.is_empty() {
         let names = unknown.join("`, `");
         tell(&format!("this machine cannot tell what `{names}` would be now"));
     }
-    Ok(Some(Current { host, targets }))
+    Ok((Some(Current { host, targets }), known))
 }
 
 /// The ids that each row may have, the best one first; `None` where no record has one of them.

@@ -38,7 +38,7 @@ fn stages(env: &Env, common: &Common, args: &MatrixArgs) -> anyhow::Result<Code>
     }
     let builds = build::make_missing(env, &expansion, &selection)?;
     build::report(env, &builds);
-    let runs = match bench::run_missing(env, &loaded, &expansion, &selection) {
+    let runs = match bench::run_missing(env, &loaded, &expansion, &selection, &args.run) {
         Ok(Some(runs)) => {
             bench::report(env, &runs);
             Ok(if builds.code() == Code::Done { runs.code() } else { builds.code() })

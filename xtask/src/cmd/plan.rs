@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
+use crate::bench::share::Shared;
 use crate::build::layout::Layout;
 use crate::build::spec::Spec;
 use crate::build::store::Store as Builds;
 use crate::build::{recipe, run};
-use crate::cli::{Common, Format, PlanArgs};
-use crate::cmd::bench;
+use crate::cli::{Common, Format, PlanArgs, RunArgs};
+use crate::cmd::bench::{self, Cause, LeftOut, Planned};
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
 use crate::env::Env;
@@ -167,11 +168,18 @@ fn runs(
         })
         .count();
     // A base that is not built yet has no plan: then everything is missing.
-    let Ok(Some((plan, left_out))) = bench::plan(env, loaded, expansion, selection) else {
-        let line = format!("runs: all of {selected} targets missing: the base is not built yet");
-        return Ok(MissingRuns { seconds: windows * visits * selected as f64, line: Some(line) });
+    let records = bench::read_records(env, &Store::new(&env.results), &experiment.name)?;
+    let args = RunArgs::default();
+    let planned = match bench::plan(env, loaded, expansion, selection, &args, &records) {
+        Ok(Some(planned)) => planned,
+        Ok(None) => return Ok(MissingRuns::default()),
+        Err(error) => {
+            let line = format!("runs: all of {selected} targets missing: {error:#}");
+            let seconds = windows * visits * selected as f64;
+            return Ok(MissingRuns { seconds, line: Some(line) });
+        }
     };
-    let records = bench::read_records(env, &Store::new(&env.results), &plan.experiment)?;
+    let Planned { plan, left_out, shared } = planned;
     let blocks = plan.blocks(&records, jiff::Timestamp::now())?;
     let count: usize =
         blocks.iter().flat_map(|block| &block.visits).map(|visit| visit.items.len()).sum();
@@ -179,10 +187,19 @@ fn runs(
         0 => "runs: none missing for the builds that are there".to_owned(),
         _ => format!("runs: {count} missing, in {} blocks", blocks.len()),
     };
-    if !left_out.is_empty() {
-        line.push_str(&format!("; and all of {} targets without a build", left_out.len()));
+    let (refused, unbuilt): (Vec<_>, Vec<_>) =
+        left_out.iter().partition(|left| left.cause == Cause::Mismatch);
+    if !unbuilt.is_empty() {
+        line.push_str(&format!("; and all of {} targets without a build", unbuilt.len()));
     }
-    let unbuilt = selected.saturating_sub(plan.targets.len()) as f64;
+    for LeftOut { target, reason, .. } in &refused {
+        line.push_str(&format!("\n{target}: not measured: {reason}"));
+    }
+    for Shared { target, with } in &shared {
+        line.push_str(&format!("\n{target}: same code and config as {with}: measured once"));
+    }
+    let settled = plan.targets.len() + refused.len() + shared.len();
+    let unbuilt = selected.saturating_sub(settled) as f64;
     let seconds = plan.seconds(&blocks) + windows * visits * unbuilt;
     Ok(MissingRuns { seconds, line: Some(line) })
 }

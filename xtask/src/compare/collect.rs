@@ -5,9 +5,9 @@ use std::hash::Hash;
 
 use jiff::Timestamp;
 
-use super::{LeftOut, Metrics, Options};
+use super::{LeftOut, Made, Metrics, Options};
 use crate::hash::Digest;
-use crate::record::{Outcome, PlacementUsed, Record, Sample};
+use crate::record::{Mark, Outcome, PlacementUsed, Record, Sample};
 
 /// Groups in the order in which they are shown; others follow.
 const GROUPS: [&str; 5] = ["point-1", "point-2", "range-1", "range-2", "writes"];
@@ -57,6 +57,8 @@ pub(super) struct Run {
     pub context: usize,
     target_id: usize,
     workload_id: usize,
+    /// What the audit had against the build.
+    mark: Option<Box<Mark>>,
     /// The numbers, or why there are none.
     pub outcome: Result<Numbers, String>,
 }
@@ -88,6 +90,8 @@ pub(super) struct Host {
     contexts: Vec<Context>,
     target_ids: Names<Digest>,
     workload_ids: Names<Digest>,
+    /// What a target with this id is made of: the first record says.
+    made: HashMap<(usize, usize), Made>,
     runs: HashMap<(usize, usize), Vec<Run>>,
 }
 
@@ -102,6 +106,8 @@ pub(super) struct Selected {
     pub rows: Vec<(Key, Vec<Vec<Option<Run>>>)>,
     /// Where runs were made.
     pub contexts: Vec<Context>,
+    /// What each target is made of.
+    pub made: Vec<Made>,
 }
 
 impl Host {
@@ -126,11 +132,13 @@ impl Host {
             context: self.context(record),
             target_id: self.target_ids.number(&record.target_id),
             workload_id: self.workload_ids.number(&record.workload_id),
+            mark: record.audit.clone().map(Box::new),
             outcome: match &record.outcome {
                 Outcome::Ok(sample) => numbers(sample),
                 Outcome::Failed { reason, .. } => Err(reason.clone()),
             },
         };
+        self.made.entry((target, run.target_id)).or_insert_with(|| Made::of(record));
         self.runs.entry((key, target)).or_default().push(run);
     }
 
@@ -169,6 +177,7 @@ impl Host {
         }
         let blocks: BTreeSet<u32> = self.runs.values().flatten().map(|run| run.block).collect();
         let blocks: Vec<u32> = blocks.into_iter().collect();
+        let made = (0..self.targets.values.len()).map(|target| self.made_of(target)).collect();
         let rows = order(&self.keys.values, &options.order)
             .into_iter()
             .map(|key| {
@@ -182,7 +191,23 @@ impl Host {
                 )
             })
             .collect();
-        Selected { blocks, targets: self.targets.values, rows, contexts: self.contexts }
+        Selected { blocks, targets: self.targets.values, rows, contexts: self.contexts, made }
+    }
+
+    /// What a target is made of, by the runs that are left: all of one target id by now. Of a target
+    /// without any, what its last id says.
+    fn made_of(&self, target: usize) -> Made {
+        let runs = self.runs.iter().filter(|(place, _)| place.1 == target);
+        let runs: Vec<&Run> = runs.flat_map(|(_, runs)| runs).collect();
+        let known = self.made.iter().filter(|(place, _)| place.0 == target);
+        let of_runs = |id| runs.first().is_none_or(|run| run.target_id == id);
+        let (_, made) = known
+            .filter(|((_, id), _)| of_runs(*id))
+            .max_by_key(|((_, id), _)| *id)
+            .expect("a target is noted with its first record");
+        // The latest mark, if there are several; one is enough to mark the target.
+        let last = runs.iter().filter(|run| run.mark.is_some()).max_by_key(|run| run.block);
+        Made { audit: last.and_then(|run| run.mark.as_deref().cloned()), ..made.clone() }
     }
 
     /// Of each row's runs keeps those with the first wanted id that any of them has; gives how many

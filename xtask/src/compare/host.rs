@@ -47,10 +47,13 @@ pub(super) fn compare(
         host: name,
         blocks: data.blocks.len() as u32,
         targets: others.iter().map(|index| data.targets[*index].clone()).collect(),
+        base_made: base_index.map(|index| data.made[index].clone()),
+        made: others.iter().map(|index| data.made[*index].clone()).collect(),
         groups: groups(&rows),
         rows: rows.into_iter().map(|measured| measured.row).collect(),
         drift,
         warnings: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

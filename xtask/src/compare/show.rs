@@ -11,8 +11,10 @@ impl Comparison {
         target: &dyn Fn(&str) -> bool,
         microbenchmark: &dyn Fn(&str) -> bool,
     ) {
+        let base = self.base.clone();
         for host in &mut self.hosts {
             host.show_only(target, microbenchmark);
+            host.notes.retain(|note| note.target == base || target(&note.target));
         }
     }
 }
@@ -20,6 +22,7 @@ impl Comparison {
 impl HostComparison {
     fn show_only(&mut self, target: &dyn Fn(&str) -> bool, microbenchmark: &dyn Fn(&str) -> bool) {
         self.targets.retain(|name| target(name));
+        self.made.retain(|made| target(&made.target));
         self.rows.retain(|row| microbenchmark(&row.microbenchmark));
         for row in &mut self.rows {
             row.cells.retain(|cell| target(&cell.target));

@@ -29,6 +29,10 @@ pub struct Warning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WarningKind {
+    /// The base's binaries are not what was asked for.
+    BaseMismatch,
+    /// An A/A pair shows a difference.
+    AaDifference,
     /// Too few blocks.
     FewBlocks,
     /// The base was not measured on this host.

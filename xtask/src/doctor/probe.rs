@@ -95,7 +95,7 @@ impl Probe {
         let (mut compilers, mut no_lto) = (BTreeMap::new(), BTreeMap::new());
         let mut compiler_packages = BTreeMap::new();
         for name in &needs.toolchains {
-            let found = toolchain::find(&env.toolchains(), &env.cache(), &path, name);
+            let found = toolchain::provide(env, &path, name);
             if let Ok(wanted) = toolchain::file::load(&env.toolchains(), name) {
                 let packages = [wanted.packages(), wanted.lto_packages()];
                 compiler_packages.insert(name.clone(), packages);
@@ -103,7 +103,9 @@ impl Probe {
             let seen = found.map(|found| {
                 let refusal = found.details.lto_refusal;
                 no_lto.extend(refusal.map(|refusal| (name.clone(), refusal)));
-                format!("{} {}", found.family.name(), found.version)
+                let sealed = found.sealed.map(|sealed| format!(", sealed: {}", sealed.lock.size()));
+                let version = format!("{} {}", found.family.name(), found.version);
+                version + &sealed.unwrap_or_default()
             });
             compilers.insert(name.clone(), seen.map_err(|lack| lack.reason));
         }
@@ -178,7 +180,10 @@ fn cargo() -> Option<PathBuf> {
 }
 
 /// Gives a program a canonical path, as builds get theirs.
-fn try_namespaces() -> Result<(), String> {
+///
+/// # Errors
+/// Why that is not possible here, in the launcher's own words.
+pub fn try_namespaces() -> Result<(), String> {
     let attempt = || -> anyhow::Result<()> {
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join("proof"), "")?;

@@ -126,6 +126,21 @@ fn sources_tell_what_they_need() {
 }
 
 #[test]
+fn sealed_toolchains_bring_the_programs_of_a_build() {
+    let git = SourceKind::Git { url: "x".into(), rev: "0".repeat(40) };
+    let mut needs = needs_of(&source(Engine::Postgres, "15.18", git));
+    let mut probe = machine();
+    probe.programs.remove("make");
+    let missing = |needs: &Needs| -> Vec<String> {
+        let all = evaluate(needs, &probe).into_iter();
+        all.filter(|found| found.state == State::Missing).map(|found| found.check).collect()
+    };
+    assert_eq!(missing(&needs), ["make", "git", "bison", "flex", "perl"]);
+    needs.sealed = true;
+    assert_eq!(missing(&needs), ["git"], "the source is got outside of the build");
+}
+
+#[test]
 fn a_download_that_is_there_needs_no_tool() {
     let root = tempfile::tempdir().expect("a folder");
     let env = env(root.path());

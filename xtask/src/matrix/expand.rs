@@ -104,7 +104,7 @@ pub fn expand<'m>(
     this.hash_all(&mut mistakes);
     // A base is looked for only among targets that are right.
     if mistakes.is_empty() {
-        this.find_base(&aliases, &mut mistakes);
+        this.find_base(&aliases, &fixed.run, &mut mistakes);
     }
     if mistakes.is_empty() { Ok(this) } else { Err(Diagnostics::new(&matrix.file, mistakes)) }
 }
@@ -436,10 +436,16 @@ impl<'m> Expansion<'m> {
             .help(format!("settings of axis `{}` need tags that differ", axis.name))
     }
 
-    fn find_base(&mut self, aliases: &[(String, Vec<u16>)], mistakes: &mut Mistakes) {
+    fn find_base(
+        &mut self,
+        aliases: &[(String, Vec<u16>)],
+        fixed: &[(usize, usize)],
+        mistakes: &mut Mistakes,
+    ) {
         let Some(base) = &self.experiment.base else { return };
         let (build, config) = base.split_once('.').unwrap_or((base, ""));
-        let mut names = vec![base.clone()];
+        let config = &self.config_now(config, fixed);
+        let mut names = vec![base.clone(), format!("{build}.{config}")];
         // A variant that `--set` changed, or that equals another one, is meant by its old name too.
         for (_, row) in aliases.iter().filter(|(name, _)| name == build) {
             let same = |cell: &usize| rows::Same::Build.equal(self.cells.get(*cell), row);
@@ -457,6 +463,23 @@ impl<'m> Expansion<'m> {
             let item = Diagnostic::at(&self.experiment.base_span, message);
             mistakes.push(item.nearest(base, known.iter().map(String::as_str)));
         }
+    }
+
+    /// The part of a target's name behind the build's, after `--set` fixed run-only settings.
+    fn config_now(&self, config: &str, fixed: &[(usize, usize)]) -> String {
+        let name = |combo: &Combo| {
+            let mut name = String::new();
+            name::combo(&self.scope, combo, &mut name);
+            name[1..].to_owned()
+        };
+        let written = targets::combos(self.scope.matrix, self.experiment, &[]);
+        let Some(mut combo) = written.into_iter().find(|combo| name(combo) == config) else {
+            return config.to_owned();
+        };
+        for (axis, setting) in fixed {
+            combo.run[*axis] = *setting;
+        }
+        name(&combo)
     }
 }
 

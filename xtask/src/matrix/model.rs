@@ -402,8 +402,20 @@ pub struct Experiment {
     pub repeats: u32,
     /// Seed of the order of targets in each block.
     pub seed: u64,
+    /// What becomes of targets with the same code.
+    pub same_code: SameCode,
     /// Where it stands.
     pub span: Span,
+}
+
+/// What becomes of targets with the same code and config ([`crate::bench::share`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SameCode {
+    /// One is measured, and its runs stand for the others, too.
+    #[default]
+    Share,
+    /// Each is measured: A/A pairs, which show the noise of the machine.
+    Aa,
 }
 
 /// One rule of an experiment.

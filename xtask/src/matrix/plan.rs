@@ -147,7 +147,9 @@ fn build_text(
     writeln!(out, "{name}  {}  {state}", spec.id.short())?;
     if let Some(toolchain) = &spec.toolchain {
         let target = &toolchain.target;
-        writeln!(out, "  toolchain  {} {} ({target})", toolchain.name, toolchain.version)?;
+        let sealed = if toolchain.sealed.is_some() { ", sealed" } else { "" };
+        let (name, version) = (&toolchain.name, &toolchain.version);
+        writeln!(out, "  toolchain  {name} {version} ({target}{sealed})")?;
     }
     let Options { cflags, cxxflags, ldflags, configure, cmake, env } = &spec.options;
     let pairs = |pairs: &[(String, String)], dash: &str| {

@@ -15,6 +15,7 @@ use crate::matrix::decode::{Entry, Mistakes, Table, check_name, integer_of, look
 use crate::matrix::model::{Axis, Config, Matrix, Variant};
 
 pub use config::overlay;
+pub use source::{ORIGINS, origin_of};
 pub use workload::Known;
 
 /// The version of the language that this tool reads.

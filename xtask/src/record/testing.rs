@@ -28,6 +28,8 @@ pub(crate) fn record(target: &str, microbenchmark: &str, block: u32, qps: f64) -
         target_id: Digest::of(target.as_bytes()),
         build: target.into(),
         build_id: Digest::of(target.as_bytes()),
+        code_id: None,
+        audit: None,
         compiler: Some("gcc 12.2.0".into()),
         server_version: Some("15.18".into()),
         settings: vec![("opt".into(), "o2".into())],

@@ -242,25 +242,25 @@ fn tab_separated() {
         TableFormat::Tsv,
         WIDE,
         &expect![[r#"
-            experiment	host	kind	group	name	threads	base	target	state	verdict	pairs	ratio	low	high	p	adjusted_p	more_blocks	base_qps	qps	failed_runs	reason	rows	min	max	avg	median
-            e	h	microbenchmark	point-1	point-query	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0795609985885317	1.0312726672355232	1.1301103837044686	0.029927301839658776	0.05985460367931755	1	20978.148631373537	22647.191085024257	0						
-            e	h	microbenchmark	point-1	point-query	1	pg_o2.c	pg_os.c	judged	slower	2	0.9257384995490489	0.9002139969734475	0.9519867191896173	0.018149341547385168	0.04839824412636045		20978.148631373537	19420.27983732467	0						
-            e	h	microbenchmark	point-2	random-points	1	pg_o2.c	pg_o3.c	judged	slower	2	0.9402799246140597	0.9338055695142707	0.9467991683666119	0.0006793851171135514	0.0027175404684542056		3459.3714115532584	3252.7774900673344	0						
-            e	h	microbenchmark	point-2	random-points	1	pg_o2.c	pg_os.c	judged	faster	2	1.065106338682545	1.0577724836515578	1.0724910415380378	0.0006475502721235934	0.0027175404684542056		3459.3714115532584	3684.598418302562	0						
-            e	h	microbenchmark	range-1	scan	1	pg_o2.c	pg_o3.c	single		1	1.013781878261439						12.293663868025673	12.394700000000002	1	server ended by signal 9					
-            e	h	microbenchmark	range-1	scan	1	pg_o2.c	pg_os.c	judged	same	2	0.9845309830362798	0.9684337368478819	1.0008957966637195	0.05285889034990507	0.08457422455984812		12.293663868025673	12.103492973104913	0						
-            e	h	microbenchmark	range-1	range-covered-pk	1	pg_o2.c	pg_o3.c	judged	same	2	1.0034022201879353	0.9834191129924166	1.0237913847479203	0.5430744043052311	0.7240992057403082		9916.00108142308	9949.737500485895	0						
-            e	h	microbenchmark	range-1	range-covered-pk	1	pg_o2.c	pg_os.c	judged	same	2	0.9983870230627819	0.9785037952772768	1.0186742786600118	0.762819733938272	0.7895367882044835		9916.00108142308	9900.006800369325	0						
-            e	h	microbenchmark	writes	update-nonindex	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0114211939378634	0.6642453581805323	1.5400526611864767	0.7895367882044835	0.7895367882044835	20	809.1407860687776	818.3821399095048	0						
-            e	h	microbenchmark	writes	update-nonindex	1	pg_o2.c	pg_os.c	failed									809.1407860687776		2	disk full					
-            e	h	group	point-1	point-1	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0795609985885317	1.0312726672355232	1.1301103837044686	0.029927301839658776	0.08978190551897633	1					1/1	1.0795609985885317	1.0795609985885317	1.0795609985885317	1.0795609985885317
-            e	h	group	point-1	point-1	1	pg_o2.c	pg_os.c	judged	undecided	2	0.9257384995490489	0.9002139969734475	0.9519867191896173	0.018149341547385168	0.07259736618954067	1					1/1	0.9257384995490489	0.9257384995490489	0.9257384995490489	0.9257384995490489
-            e	h	group	point-2	point-2	1	pg_o2.c	pg_o3.c	judged	slower	2	0.9402799246140597	0.9338055695142707	0.9467991683666119	0.0006793851171135514	0.0038853016327415604						1/1	0.9402799246140597	0.9402799246140597	0.9402799246140597	0.9402799246140597
-            e	h	group	point-2	point-2	1	pg_o2.c	pg_os.c	judged	faster	2	1.065106338682545	1.0577724836515578	1.0724910415380378	0.0006475502721235934	0.0038853016327415604						1/1	1.065106338682545	1.065106338682545	1.065106338682545	1.065106338682545
-            e	h	group	range-1	range-1	1	pg_o2.c	pg_o3.c	single		1	1.008880590723719										2/2	1.0034022201879353	1.013781878261439	1.0085920492246871	1.0085920492246871
-            e	h	group	range-1	range-1	1	pg_o2.c	pg_os.c	judged	same	2	0.9914347972845546	0.9659075624412736	1.0176366719630359	0.14914305157805835	0.2982861031561167						2/2	0.9845309830362798	0.9983870230627819	0.9914590030495309	0.9914590030495309
-            e	h	group	writes	writes	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0114211939378634	0.6642453581805323	1.5400526611864767	0.7895367882044835	0.7895367882044835	20					1/1	1.0114211939378634	1.0114211939378634	1.0114211939378634	1.0114211939378634
-            e	h	group	writes	writes	1	pg_o2.c	pg_os.c	not-measured													0/1				
+            experiment	host	kind	group	name	threads	base	target	state	verdict	pairs	ratio	low	high	p	adjusted_p	more_blocks	base_qps	qps	failed_runs	reason	rows	min	max	avg	median	notes
+            e	h	microbenchmark	point-1	point-query	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0795609985885317	1.0312726672355232	1.1301103837044686	0.029927301839658776	0.05985460367931755	1	20978.148631373537	22647.191085024257	0							
+            e	h	microbenchmark	point-1	point-query	1	pg_o2.c	pg_os.c	judged	slower	2	0.9257384995490489	0.9002139969734475	0.9519867191896173	0.018149341547385168	0.04839824412636045		20978.148631373537	19420.27983732467	0							
+            e	h	microbenchmark	point-2	random-points	1	pg_o2.c	pg_o3.c	judged	slower	2	0.9402799246140597	0.9338055695142707	0.9467991683666119	0.0006793851171135514	0.0027175404684542056		3459.3714115532584	3252.7774900673344	0							
+            e	h	microbenchmark	point-2	random-points	1	pg_o2.c	pg_os.c	judged	faster	2	1.065106338682545	1.0577724836515578	1.0724910415380378	0.0006475502721235934	0.0027175404684542056		3459.3714115532584	3684.598418302562	0							
+            e	h	microbenchmark	range-1	scan	1	pg_o2.c	pg_o3.c	single		1	1.013781878261439						12.293663868025673	12.394700000000002	1	server ended by signal 9						
+            e	h	microbenchmark	range-1	scan	1	pg_o2.c	pg_os.c	judged	same	2	0.9845309830362798	0.9684337368478819	1.0008957966637195	0.05285889034990507	0.08457422455984812		12.293663868025673	12.103492973104913	0							
+            e	h	microbenchmark	range-1	range-covered-pk	1	pg_o2.c	pg_o3.c	judged	same	2	1.0034022201879353	0.9834191129924166	1.0237913847479203	0.5430744043052311	0.7240992057403082		9916.00108142308	9949.737500485895	0							
+            e	h	microbenchmark	range-1	range-covered-pk	1	pg_o2.c	pg_os.c	judged	same	2	0.9983870230627819	0.9785037952772768	1.0186742786600118	0.762819733938272	0.7895367882044835		9916.00108142308	9900.006800369325	0							
+            e	h	microbenchmark	writes	update-nonindex	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0114211939378634	0.6642453581805323	1.5400526611864767	0.7895367882044835	0.7895367882044835	20	809.1407860687776	818.3821399095048	0							
+            e	h	microbenchmark	writes	update-nonindex	1	pg_o2.c	pg_os.c	failed									809.1407860687776		2	disk full						
+            e	h	group	point-1	point-1	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0795609985885317	1.0312726672355232	1.1301103837044686	0.029927301839658776	0.08978190551897633	1					1/1	1.0795609985885317	1.0795609985885317	1.0795609985885317	1.0795609985885317	
+            e	h	group	point-1	point-1	1	pg_o2.c	pg_os.c	judged	undecided	2	0.9257384995490489	0.9002139969734475	0.9519867191896173	0.018149341547385168	0.07259736618954067	1					1/1	0.9257384995490489	0.9257384995490489	0.9257384995490489	0.9257384995490489	
+            e	h	group	point-2	point-2	1	pg_o2.c	pg_o3.c	judged	slower	2	0.9402799246140597	0.9338055695142707	0.9467991683666119	0.0006793851171135514	0.0038853016327415604						1/1	0.9402799246140597	0.9402799246140597	0.9402799246140597	0.9402799246140597	
+            e	h	group	point-2	point-2	1	pg_o2.c	pg_os.c	judged	faster	2	1.065106338682545	1.0577724836515578	1.0724910415380378	0.0006475502721235934	0.0038853016327415604						1/1	1.065106338682545	1.065106338682545	1.065106338682545	1.065106338682545	
+            e	h	group	range-1	range-1	1	pg_o2.c	pg_o3.c	single		1	1.008880590723719										2/2	1.0034022201879353	1.013781878261439	1.0085920492246871	1.0085920492246871	
+            e	h	group	range-1	range-1	1	pg_o2.c	pg_os.c	judged	same	2	0.9914347972845546	0.9659075624412736	1.0176366719630359	0.14914305157805835	0.2982861031561167						2/2	0.9845309830362798	0.9983870230627819	0.9914590030495309	0.9914590030495309	
+            e	h	group	writes	writes	1	pg_o2.c	pg_o3.c	judged	undecided	2	1.0114211939378634	0.6642453581805323	1.5400526611864767	0.7895367882044835	0.7895367882044835	20					1/1	1.0114211939378634	1.0114211939378634	1.0114211939378634	1.0114211939378634	
+            e	h	group	writes	writes	1	pg_o2.c	pg_os.c	not-measured													0/1					
         "#]],
     );
 }
@@ -276,63 +276,64 @@ fn json() {
         TableFormat::Json,
         WIDE,
         &expect![[r#"
-        {
-          "schema": 1,
-          "experiment": "e",
-          "base": "pg_o2.c",
-          "rule": {
-            "delta": 0.03,
-            "alpha": 0.05
-          },
-          "level": 0.95,
-          "hosts": [
             {
-              "host": "h",
-              "blocks": 2,
-              "targets": [
-                "pg_o3.c"
-              ],
-              "rows": [
+              "schema": 1,
+              "experiment": "e",
+              "base": "pg_o2.c",
+              "rule": {
+                "delta": 0.03,
+                "alpha": 0.05
+              },
+              "level": 0.95,
+              "hosts": [
                 {
-                  "microbenchmark": "random-points",
-                  "group": "point-2",
-                  "threads": 1,
-                  "base": {
-                    "runs": 2,
-                    "qps": 3459.3714115532584,
-                    "server-cpu-us": 80.0,
-                    "client-cpu-us": 20.0,
-                    "context-switches": 2.0,
-                    "read-kib": 0.0,
-                    "written-kib": 0.5,
-                    "p99-us": 300.0
+                  "host": "h",
+                  "blocks": 2,
+                  "targets": [
+                    "pg_o3.c"
+                  ],
+                  "base-made": {
+                    "target": "pg_o2.c",
+                    "build": "pg_o2.c",
+                    "build-id": "d34313f313b0473f8830e5712d50a5e866218f0a5e38a9bc3005d8e5e33a5e74",
+                    "code-id": null,
+                    "installed": false,
+                    "settings": [
+                      [
+                        "opt",
+                        "o2"
+                      ]
+                    ],
+                    "config": "default",
+                    "audit": null,
+                    "same-as": null
                   },
-                  "base-failures": [],
-                  "cells": [
+                  "made": [
                     {
                       "target": "pg_o3.c",
-                      "result": {
-                        "state": "judged",
-                        "ratio": 0.9402799246140597,
-                        "low": 0.9155295375852106,
-                        "high": 0.9656994125653036,
-                        "p": 0.021695881380337664,
-                        "adjusted-p": 0.021695881380337664,
-                        "verdict": {
-                          "word": "slower"
-                        },
-                        "outliers": false,
-                        "estimate": {
-                          "mean": -0.06157765590675002,
-                          "error": 0.002099367683096709,
-                          "df": 1,
-                          "pairs": 2,
-                          "method": "paired"
-                        }
-                      },
-                      "metrics": {
+                      "build": "pg_o3.c",
+                      "build-id": "b5143de6829a01e4c5bd9f77bc43c4420f71d54cbfb1d2c76ee4729c3ce3758a",
+                      "code-id": null,
+                      "installed": false,
+                      "settings": [
+                        [
+                          "opt",
+                          "o2"
+                        ]
+                      ],
+                      "config": "default",
+                      "audit": null,
+                      "same-as": null
+                    }
+                  ],
+                  "rows": [
+                    {
+                      "microbenchmark": "random-points",
+                      "group": "point-2",
+                      "threads": 1,
+                      "base": {
                         "runs": 2,
-                        "qps": 3252.7774900673344,
+                        "qps": 3459.3714115532584,
                         "server-cpu-us": 80.0,
                         "client-cpu-us": 20.0,
                         "context-switches": 2.0,
@@ -340,67 +341,101 @@ fn json() {
                         "written-kib": 0.5,
                         "p99-us": 300.0
                       },
-                      "failures": []
-                    }
-                  ]
-                }
-              ],
-              "groups": [
-                {
-                  "group": "point-2",
-                  "threads": 1,
-                  "rows": 1,
-                  "cells": [
-                    {
-                      "target": "pg_o3.c",
-                      "spread": {
-                        "min": 0.9402799246140597,
-                        "max": 0.9402799246140597,
-                        "avg": 0.9402799246140597,
-                        "median": 0.9402799246140597
-                      },
-                      "rows": 1,
-                      "geomean": {
-                        "state": "judged",
-                        "ratio": 0.9402799246140597,
-                        "low": 0.9155295375852106,
-                        "high": 0.9656994125653036,
-                        "p": 0.021695881380337664,
-                        "adjusted-p": 0.021695881380337664,
-                        "verdict": {
-                          "word": "slower"
-                        },
-                        "outliers": false,
-                        "estimate": {
-                          "mean": -0.06157765590675002,
-                          "error": 0.002099367683096709,
-                          "df": 1,
-                          "pairs": 2,
-                          "method": "paired"
+                      "base-failures": [],
+                      "cells": [
+                        {
+                          "target": "pg_o3.c",
+                          "result": {
+                            "state": "judged",
+                            "ratio": 0.9402799246140597,
+                            "low": 0.9155295375852106,
+                            "high": 0.9656994125653036,
+                            "p": 0.021695881380337664,
+                            "adjusted-p": 0.021695881380337664,
+                            "verdict": {
+                              "word": "slower"
+                            },
+                            "outliers": false,
+                            "estimate": {
+                              "mean": -0.06157765590675002,
+                              "error": 0.002099367683096709,
+                              "df": 1,
+                              "pairs": 2,
+                              "method": "paired"
+                            }
+                          },
+                          "metrics": {
+                            "runs": 2,
+                            "qps": 3252.7774900673344,
+                            "server-cpu-us": 80.0,
+                            "client-cpu-us": 20.0,
+                            "context-switches": 2.0,
+                            "read-kib": 0.0,
+                            "written-kib": 0.5,
+                            "p99-us": 300.0
+                          },
+                          "failures": []
                         }
-                      },
-                      "geomean-rows": 1
+                      ]
                     }
-                  ]
+                  ],
+                  "groups": [
+                    {
+                      "group": "point-2",
+                      "threads": 1,
+                      "rows": 1,
+                      "cells": [
+                        {
+                          "target": "pg_o3.c",
+                          "spread": {
+                            "min": 0.9402799246140597,
+                            "max": 0.9402799246140597,
+                            "avg": 0.9402799246140597,
+                            "median": 0.9402799246140597
+                          },
+                          "rows": 1,
+                          "geomean": {
+                            "state": "judged",
+                            "ratio": 0.9402799246140597,
+                            "low": 0.9155295375852106,
+                            "high": 0.9656994125653036,
+                            "p": 0.021695881380337664,
+                            "adjusted-p": 0.021695881380337664,
+                            "verdict": {
+                              "word": "slower"
+                            },
+                            "outliers": false,
+                            "estimate": {
+                              "mean": -0.06157765590675002,
+                              "error": 0.002099367683096709,
+                              "df": 1,
+                              "pairs": 2,
+                              "method": "paired"
+                            }
+                          },
+                          "geomean-rows": 1
+                        }
+                      ]
+                    }
+                  ],
+                  "drift": null,
+                  "warnings": [
+                    {
+                      "kind": "few-blocks",
+                      "text": "2 blocks cannot tell a small difference from noise: measure 5 (`repeats = 5`), at least 3"
+                    }
+                  ],
+                  "notes": []
                 }
               ],
-              "drift": null,
-              "warnings": [
-                {
-                  "kind": "few-blocks",
-                  "text": "2 blocks cannot tell a small difference from noise: measure 5 (`repeats = 5`), at least 3"
-                }
-              ]
+              "left-out": {
+                "other-target": 0,
+                "other-workload": 0,
+                "repeated": 0,
+                "other-boot": 0
+              }
             }
-          ],
-          "left-out": {
-            "other-target": 0,
-            "other-workload": 0,
-            "repeated": 0,
-            "other-boot": 0
-          }
-        }
-    "#]],
+        "#]],
     );
 }
 
@@ -421,4 +456,56 @@ fn colour_only_when_asked_for_and_never_counted_as_width() {
     }
     let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     assert_eq!(trimmed(&coloured), trimmed(&plain));
+}
+
+/// As [`records`], but for one target that is not what was asked for, one whose flags changed more
+/// than they should, and one that has the code of another.
+fn annotated() -> Comparison {
+    use crate::audit::judge::Verdict;
+    use crate::record::Mark;
+    let mut records = records();
+    for record in records.iter_mut().filter(|record| record.target == "pg_o3.c") {
+        let findings = vec!["bin/postgres: asked for -O3, got -O1".to_owned()];
+        record.audit = Some(Mark { verdict: Verdict::Mismatch, findings, count: 1 });
+    }
+    let mut comparison = compare(&records, "pg_o2.c", Options::default()).expect("comparable");
+    let made = |target: &str, code: &[u8]| {
+        let mut made = comparison.hosts[0].made[1].clone();
+        (made.target, made.code_id) = (target.to_owned(), Some(crate::hash::Digest::of(code)));
+        made
+    };
+    let known = [
+        made("pg_os.c", b"os"),
+        made("pg_oz.c", b"os"),
+        made("pg_o2.c", b"o2"),
+        made("pg_o1.c", b"o2"),
+    ];
+    comparison.share_runs("h", &known);
+    comparison.annotate(&|name, _| Err(format!("no manifest of `{name}`")));
+    comparison
+}
+
+#[test]
+fn notes_stand_below_every_table_and_in_every_format() {
+    let comparison = annotated();
+    let written = |views: &[View], format| {
+        let mut out = Vec::new();
+        render_with(&comparison, views, format, WIDE, &mut out).expect("written");
+        String::from_utf8(out).expect("text")
+    };
+    let wrong = "`pg_o3.c` is NOT what was asked for: bin/postgres: asked for -O3, got -O1";
+    let text = written(&[View::Full, View::Groups], TableFormat::Text);
+    assert_eq!(text.matches(wrong).count(), 2, "below each table:\n{text}");
+    assert!(text.contains("pg_o3.c (1) (2)"), "{text}");
+    assert_eq!(text.matches("`pg_oz.c` has the same code and config as `pg_os.c`").count(), 1);
+    assert!(text.contains("pg_o1.c: 5 same code\n"), "{text}");
+    assert!(written(&[View::Groups], TableFormat::Text).contains("`pg_oz.c` has the same code"));
+    let tsv = written(&[View::Full, View::Groups], TableFormat::Tsv);
+    let lines: Vec<&str> = tsv.lines().filter(|line| line.contains("\tpg_o3.c\t")).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(wrong)), "{tsv}");
+    assert!(tsv.lines().all(|line| line.split('\t').count() == 27), "{tsv}");
+    let json = written(&[], TableFormat::Json);
+    let read: Comparison = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(read, comparison);
+    assert!(json.contains("\"kind\": \"mismatch\""), "{json}");
 }

@@ -2,11 +2,11 @@
 
 use super::View;
 use super::table::{Cell, Column, Table, TableRow};
-use crate::compare::{CellResult, Comparison};
+use crate::compare::{CellResult, Comparison, HostComparison};
 use crate::stats::Verdict;
 
 /// The header: a stable interface. New columns are added at the end.
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 27] = [
     "experiment",
     "host",
     "kind",
@@ -33,6 +33,7 @@ const COLUMNS: [&str; 26] = [
     "max",
     "avg",
     "median",
+    "notes",
 ];
 
 /// A row in the making: fields by name, empty where nothing applies.
@@ -69,7 +70,11 @@ pub fn tidy(comparison: &Comparison, views: &[View]) -> Table {
                 if let Some(base) = row.base {
                     of_row.set("base_qps", base.qps);
                 }
-                rows.extend(row.cells.iter().map(|cell| microbenchmark(of_row.clone(), cell)));
+                rows.extend(row.cells.iter().map(|cell| {
+                    let mut line = of_row.clone();
+                    line.set("notes", notes(comparison, host, &cell.target));
+                    microbenchmark(line, cell)
+                }));
             }
         }
         if views.contains(&View::Groups) {
@@ -82,6 +87,7 @@ pub fn tidy(comparison: &Comparison, views: &[View]) -> Table {
                 rows.extend(group.cells.iter().map(|cell| {
                     let mut line = of_group.clone();
                     line.set("target", &cell.target);
+                    line.set("notes", notes(comparison, host, &cell.target));
                     line.set("rows", format!("{}/{}", cell.rows, group.rows));
                     if let Some(spread) = cell.spread {
                         line.set("min", spread.min);
@@ -97,6 +103,12 @@ pub fn tidy(comparison: &Comparison, views: &[View]) -> Table {
     }
     let columns: Vec<Column> = COLUMNS.map(Column::left).into();
     Table { fixed: columns.len(), columns, rows, ..Table::default() }
+}
+
+/// What must be said of a target and of the base that it is compared with.
+fn notes(comparison: &Comparison, host: &HostComparison, target: &str) -> String {
+    let all = host.notes_of(&comparison.base).chain(host.notes_of(target));
+    all.map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 fn microbenchmark(mut line: Line, cell: &crate::compare::Cell) -> TableRow {
@@ -137,6 +149,7 @@ fn result(line: &mut Line, result: &CellResult) {
             "failed"
         }
         CellResult::NoPair => "no-pair",
+        CellResult::SameCode => "same-code",
         CellResult::NotMeasured => "not-measured",
     };
     line.set("state", state);

@@ -1,7 +1,8 @@
 //! Views: which tables a comparison is shown as.
 
 use crate::compare::{
-    Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, Row,
+    Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, NoteKind,
+    Row,
 };
 use crate::stats::{Method, Verdict};
 
@@ -21,10 +22,12 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
     let mut parts = vec![Part::List(explanation(comparison))];
     for host in &comparison.hosts {
         parts.push(Part::Text(host_line(comparison, host)));
-        for view in views {
+        for (index, view) in views.iter().enumerate() {
+            // All notes below the first table; the gravest below each.
+            let notes = Notes { host, all: index == 0 };
             match view {
-                View::Full => parts.push(Part::Table(full(&comparison.base, host))),
-                View::Groups => parts.push(Part::Table(groups(host))),
+                View::Full => parts.push(Part::Table(full(&comparison.base, host, notes))),
+                View::Groups => parts.push(Part::Table(groups(host, notes))),
             }
         }
         let verdicts = verdicts(host);
@@ -79,15 +82,38 @@ fn host_line(comparison: &Comparison, host: &HostComparison) -> String {
     )
 }
 
+/// The notes on targets that a table has.
+#[derive(Clone, Copy)]
+struct Notes<'a> {
+    host: &'a HostComparison,
+    /// Or only that binaries are not what was asked for.
+    all: bool,
+}
+
+impl Notes<'_> {
+    /// A text with the marks of all footnotes on a target behind it.
+    fn marked(self, table: &mut Table, text: &str, target: &str) -> String {
+        let mut text = text.to_owned();
+        for note in self.host.notes_of(target) {
+            if self.all || note.kind == NoteKind::Mismatch {
+                text.push(' ');
+                text.push_str(&table.footnote(note.text.clone()));
+            }
+        }
+        text
+    }
+}
+
 /// Rows: microbenchmarks by group. Columns: the base's QPS, then the targets.
-fn full(base: &str, host: &HostComparison) -> Table {
+fn full(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
     let several = host.rows.iter().any(|row| row.threads != host.rows[0].threads);
-    let mut table = Table {
-        columns: vec![Column::left("microbenchmark"), Column::right("base QPS")],
-        fixed: 2,
-        ..Table::default()
-    };
-    table.columns.extend(host.targets.iter().map(Column::left));
+    let mut table = Table { fixed: 2, ..Table::default() };
+    let base_qps = notes.marked(&mut table, "base QPS", base);
+    table.columns = vec![Column::left("microbenchmark"), Column::right(base_qps)];
+    for target in &host.targets {
+        let heading = notes.marked(&mut table, target, target);
+        table.columns.push(Column::left(heading));
+    }
     let mut group = "";
     for row in &host.rows {
         if row.group != group {
@@ -133,6 +159,7 @@ fn entry(table: &mut Table, result: &CellResult) -> Cell {
             );
             Cell { text: format!("no pair {mark}"), tone: Tone::Faint }
         }
+        CellResult::SameCode => Cell { text: "same code".into(), tone: Tone::Faint },
         CellResult::NotMeasured => Cell { text: "-".into(), tone: Tone::Faint },
     }
 }
@@ -175,7 +202,7 @@ fn in_blocks(blocks: impl Iterator<Item = u32>) -> String {
 }
 
 /// Rows: groups and targets.
-fn groups(host: &HostComparison) -> Table {
+fn groups(host: &HostComparison, notes: Notes<'_>) -> Table {
     let mut table = Table {
         columns: vec![
             Column::left("group"),
@@ -195,9 +222,10 @@ fn groups(host: &HostComparison) -> Table {
         let threads = if several { format!(" x{}", group.threads) } else { String::new() };
         for (index, cell) in group.cells.iter().enumerate() {
             let name = if index == 0 { format!("{}{threads}", group.group) } else { String::new() };
+            let target = notes.marked(&mut table, &cell.target, &cell.target);
             let mut cells = vec![
                 Cell::plain(name),
-                Cell::plain(&cell.target),
+                Cell::plain(target),
                 Cell::plain(format!("{}/{}", cell.rows, group.rows)),
             ];
             match &cell.spread {
@@ -231,6 +259,20 @@ fn geomean(table: &mut Table, cell: &GroupCell, blocks: u32) -> Cell {
     shown
 }
 
+/// What [`word`] gives, in the order in which it is counted.
+const WORDS: [&str; 10] = [
+    "faster",
+    "slower",
+    "small",
+    "same",
+    "undecided",
+    "n=1",
+    "failed",
+    "no pair",
+    "same code",
+    "-",
+];
+
 /// One line per target: how many microbenchmarks got which word.
 fn verdicts(host: &HostComparison) -> Vec<String> {
     host.targets
@@ -239,15 +281,14 @@ fn verdicts(host: &HostComparison) -> Vec<String> {
         .map(|(index, target)| {
             let results = host.rows.iter().map(|row| &row.cells[index].result);
             let words: Vec<&str> = results.map(word).collect();
-            let counts: Vec<String> =
-                ["faster", "slower", "small", "same", "undecided", "n=1", "failed", "no pair", "-"]
-                    .iter()
-                    .map(|word| (word, words.iter().filter(|other| other == &word).count()))
-                    .filter(|(_, count)| *count > 0)
-                    .map(|(word, count)| {
-                        format!("{count} {}", if *word == "-" { "not measured" } else { word })
-                    })
-                    .collect();
+            let counts: Vec<String> = WORDS
+                .iter()
+                .map(|word| (word, words.iter().filter(|other| other == &word).count()))
+                .filter(|(_, count)| *count > 0)
+                .map(|(word, count)| {
+                    format!("{count} {}", if *word == "-" { "not measured" } else { word })
+                })
+                .collect();
             format!("{target}: {}", counts.join(", "))
         })
         .collect()
@@ -260,6 +301,7 @@ fn word(result: &CellResult) -> &'static str {
         CellResult::Single { .. } => "n=1",
         CellResult::Failed { .. } => "failed",
         CellResult::NoPair => "no pair",
+        CellResult::SameCode => "same code",
         CellResult::NotMeasured => "-",
     }
 }

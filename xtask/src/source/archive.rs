@@ -2,7 +2,7 @@
 //! anything outside of the new folder is refused by name, and nothing is written through a link.
 
 use std::ffi::OsString;
-use std::io::{Read, Write as _};
+use std::io::{BufRead as _, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -41,7 +41,7 @@ impl Default for Limits {
 /// When the archive is broken or cut short, exceeds the limits, has several top folders, or has an
 /// entry that is refused: absolute, with `..`, through a link, a link that leads out, a device.
 pub(super) fn unpack(file: &Path, into: &Path, limits: &Limits) -> anyhow::Result<u64> {
-    let decoder = decoder(file)?;
+    let decoder = decoder(fs::File::open(file)?)?;
     fs::create_dir(into)?;
     std::thread::scope(|scope| {
         // Decompressing takes about as long as writing: two threads halve the time.
@@ -62,15 +62,16 @@ pub(super) fn unpack(file: &Path, into: &Path, limits: &Limits) -> anyhow::Resul
     })
 }
 
-/// The decompressor that the first bytes of the file ask for.
-fn decoder(file: &Path) -> anyhow::Result<Box<dyn Read + Send>> {
-    let mut magic = Vec::new();
-    fs::File::open(file)?.take(6).read_to_end(&mut magic)?;
-    let input = std::io::BufReader::with_capacity(1 << 16, fs::File::open(file)?);
-    Ok(match magic.as_slice() {
+/// The decompressor that the first bytes of the input ask for.
+///
+/// # Errors
+/// When the input cannot be read.
+pub(crate) fn decoder(input: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
+    let mut input = std::io::BufReader::with_capacity(1 << 16, input);
+    Ok(match input.fill_buf()? {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(input)),
         [b'B', b'Z', b'h', ..] => Box::new(bzip2::read::MultiBzDecoder::new(input)),
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new(input, true)),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Box::new(lzma_rust2::XzReader::new(input, true)),
         // The last one known; the first header tells whether it is one.
         _ => Box::new(input),
     })

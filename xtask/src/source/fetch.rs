@@ -131,28 +131,53 @@ fn places(env: &Env, sha256: Digest, origins: &[Origin]) -> Vec<Place> {
 impl Place {
     /// Brings the archive into the folder `into`, checked.
     fn get(&self, env: &Env, task: &Task, into: &Path, sha256: Digest) -> anyhow::Result<PathBuf> {
-        let file = into.join("archive");
-        match self {
-            Self::Mirror(path) => copy(path, &file)?,
-            Self::Origin(Origin::File(path)) => {
-                let base = env.matrix.parent().unwrap_or(Path::new("."));
-                copy(&base.join(path), &file)?;
-            }
-            Self::Origin(Origin::Https(url)) => {
-                task.state(format!("downloading {url}"));
-                download(task, url, &file)?;
+        let file = match self {
+            Self::Mirror(path) => {
+                let file = into.join("archive");
+                copy(path, &file)?;
+                file
             }
             Self::Origin(Origin::Debian { package, version }) => {
                 task.state(format!("asking apt-get for {package} {version}"));
-                return debian::get(env, task, package, version, into, sha256);
+                return debian::get(env, task, package, version, into, Some(sha256));
             }
-        }
+            Self::Origin(origin) => bring(env, task, origin, into)?,
+        };
         check(&file, sha256)?;
         Ok(file)
     }
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+/// Brings what an origin has into the folder `into`, whatever it is.
+pub(super) fn bring(
+    env: &Env,
+    task: &Task,
+    origin: &Origin,
+    into: &Path,
+) -> anyhow::Result<PathBuf> {
+    let file = into.join("archive");
+    match origin {
+        Origin::File(path) => {
+            let base = env.matrix.parent().unwrap_or(Path::new("."));
+            copy(&base.join(path), &file)?;
+        }
+        Origin::Https(url) => {
+            task.state(format!("downloading {url}"));
+            download(task, url, &file)?;
+        }
+        Origin::Debian { package, version } => {
+            task.state(format!("asking apt-get for {package} {version}"));
+            return debian::get(env, task, package, version, into, None);
+        }
+    }
+    Ok(file)
+}
+
+/// Copies a regular file.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     // Opened first: the error of a missing file should be that and no other.
     let meta = fs::metadata(from).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => anyhow::anyhow!("no such file"),
@@ -165,7 +190,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(file: &Path, sha256: Digest) -> anyhow::Result<()> {
+/// Whether a file is what its hash says.
+///
+/// # Errors
+/// When it is not: both hashes.
+pub(crate) fn check(file: &Path, sha256: Digest) -> anyhow::Result<()> {
     let got = Digest::of_file(file)?;
     if got != sha256 {
         bail!(
@@ -176,12 +205,14 @@ fn check(file: &Path, sha256: Digest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The download, without a time limit but with a limit for standing still.
+/// The download, without a time limit but with a limit for standing still. Who names a plain `http`
+/// address gets it (what arrives is checked by its hash); nobody is led from `https` to it.
 fn curl(url: &str, file: &Path) -> Proc {
+    let schemes = if url.starts_with("http://") { "=http,https" } else { "=https" };
     Proc::new("curl")
         // Not the user's .curlrc: what is fetched should not depend on it.
         .args(["--disable", "--fail", "--location", "--silent", "--show-error"])
-        .args(["--proto", "=https", "--proto-redir", "=https", "--max-redirs", "10"])
+        .args(["--proto", schemes, "--proto-redir", schemes, "--max-redirs", "10"])
         .args(["--connect-timeout", "5", "--speed-limit", "1024", "--speed-time", "20"])
         .args(["--retry", "2", "--retry-delay", "1", "--output"])
         .arg(file)
@@ -189,7 +220,11 @@ fn curl(url: &str, file: &Path) -> Proc {
         .inherit(&NETWORK_VARIABLES)
 }
 
-fn download(task: &Task, url: &str, file: &Path) -> anyhow::Result<()> {
+/// Downloads a file by curl.
+///
+/// # Errors
+/// When it cannot be had: curl's own words.
+pub(crate) fn download(task: &Task, url: &str, file: &Path) -> anyhow::Result<()> {
     let log = file.with_extension("log");
     let mut running = curl(url, file).log(&log).spawn().map_err(|error| needs(error, "curl"))?;
     let status = watch(task, &mut running, file)?;
@@ -233,7 +268,7 @@ fn size(path: &Path) -> u64 {
 }
 
 /// The last line of a log that is not the command itself: the program's last words.
-pub(super) fn last_line(log: &Path) -> Option<String> {
+pub(crate) fn last_line(log: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
     text.lines()
         .rev()
@@ -244,7 +279,7 @@ pub(super) fn last_line(log: &Path) -> Option<String> {
 }
 
 /// The error for a tool that is not installed, else the error itself.
-pub(super) fn needs(error: anyhow::Error, tool: &str) -> anyhow::Error {
+pub(crate) fn needs(error: anyhow::Error, tool: &str) -> anyhow::Error {
     if code_of(&error) == Code::Environment {
         coded(
             Code::Environment,
@@ -274,5 +309,7 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
+        let plain = curl("http://example.org/a.deb", Path::new("/x/archive")).line();
+        assert!(plain.contains("--proto '=http,https'"), "{plain}");
     }
 }

@@ -59,6 +59,36 @@ pub(super) fn export(
     Ok(epoch)
 }
 
+/// The full revision that a branch or a tag (of an annotated one, its commit) is now.
+pub(super) fn resolve(env: &Env, task: &Task, url: &str, name: &str) -> anyhow::Result<String> {
+    if [40, 64].contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(name.to_lowercase());
+    }
+    let folder = staging(env)?;
+    let git = Git { env, task, config: folder.path().join("gitconfig") };
+    fs::write(&git.config, CONFIG)?;
+    let base = env.matrix.parent().unwrap_or(Path::new("."));
+    let place = if is_local(url) { base.join(url).display().to_string() } else { url.to_owned() };
+    task.state(format!("asking {url} for {name}"));
+    let peeled = format!("{name}^{{}}");
+    let list = git
+        .proc(folder.path())
+        .args(["ls-remote", "--", &place, name, &peeled])
+        .timeout(Duration::from_secs(120))
+        .read()
+        .map_err(|error| needs(error, "git"))?;
+    let refs: Vec<(&str, &str)> = list.lines().filter_map(|line| line.split_once('\t')).collect();
+    let commit = refs.iter().find(|(_, of)| of.ends_with("^{}"));
+    match (commit, refs.as_slice()) {
+        (Some((rev, _)), _) | (None, [(rev, _)]) => Ok((*rev).to_owned()),
+        (None, []) => bail!("{url} has no branch and no tag `{name}`"),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|(_, of)| *of).collect();
+            bail!("`{name}` is not one thing in {url}: {}", names.join(", "))
+        }
+    }
+}
+
 /// Whether git takes this for a path: no `scheme://` and no `host:path`.
 fn is_local(url: &str) -> bool {
     match url.split_once(':') {

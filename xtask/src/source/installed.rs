@@ -91,27 +91,53 @@ fn known(env: &Env, engine: Engine, prefix: &Path, server: &Path) -> anyhow::Res
     })
 }
 
-/// The shared libraries and modules that belong to the server: those in its prefix, but of a prefix
-/// that the whole system shares only those in folders of the engines. A folder counts as changed
-/// when a file comes or goes.
-fn modules(prefix: &Path, watched: &mut cache::Watched) -> Vec<PathBuf> {
+/// The server, then the shared libraries and modules that belong to it.
+///
+/// # Errors
+/// When there is no server in the prefix.
+pub fn binaries(engine: Engine, prefix: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let server = server(engine, prefix).map_err(|lack| anyhow::anyhow!("{lack}"))?;
+    let mut paths = vec![server];
+    for dir in module_folders(prefix) {
+        paths.extend(modules_in(&dir));
+    }
+    paths[1..].sort_unstable();
+    Ok(paths)
+}
+
+/// The folders that may have shared libraries and modules of the server: those in its prefix, but
+/// of a prefix that the whole system shares only those in folders of the engines.
+fn module_folders(prefix: &Path) -> Vec<PathBuf> {
     const LIBRARIES: [&str; 2] = ["lib", "lib64"];
     const OWN: [&str; 6] =
         ["postgresql", "pgsql", "plugin", "mysql/plugin", "mariadb/plugin", "mysql/private"];
     let is_shared = ["/", "/usr", "/usr/local"].iter().any(|shared| prefix == Path::new(shared));
-    let mut found = Vec::new();
+    let mut folders = Vec::new();
     for folder in LIBRARIES {
         let folder = prefix.join(folder);
         let top = (!is_shared).then(|| folder.clone());
-        for dir in top.into_iter().chain(OWN.map(|own| folder.join(own))) {
-            // A folder that is not there yet shows as a change of the one above.
-            watched.path(dir.ancestors().find(|above| above.is_dir()).unwrap_or(prefix));
-            let Ok(entries) = fs::read_dir(&dir) else { continue };
-            found.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                (name.ends_with(".so") || name.contains(".so.")) && path.is_file()
-            }));
-        }
+        folders.extend(top.into_iter().chain(OWN.map(|own| folder.join(own))));
+    }
+    folders
+}
+
+fn modules_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let is_module = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (name.ends_with(".so") || name.contains(".so.")) && path.is_file()
+    };
+    paths.filter(is_module).collect()
+}
+
+/// The shared libraries and modules. A folder counts as changed when a file comes or goes.
+fn modules(prefix: &Path, watched: &mut cache::Watched) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for dir in module_folders(prefix) {
+        // A folder that is not there yet shows as a change of the one above.
+        watched.path(dir.ancestors().find(|above| above.is_dir()).unwrap_or(prefix));
+        found.extend(modules_in(&dir));
     }
     found.sort_unstable();
     found

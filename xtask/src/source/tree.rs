@@ -39,11 +39,11 @@ pub(super) type Listing = BTreeMap<PathBuf, Entry>;
 /// The two hashes of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Hashes {
+pub(crate) struct Hashes {
     /// Over names, executable bits, targets of links and contents.
-    pub(super) content: Digest,
+    pub(crate) content: Digest,
     /// Over the time stamps of files, by which make decides what is out of date.
-    pub(super) times: Digest,
+    pub(crate) times: Digest,
 }
 
 /// Lists a tree; links are not followed.
@@ -81,7 +81,7 @@ pub(super) fn list(root: &Path) -> anyhow::Result<Listing> {
 ///
 /// # Errors
 /// As [`list`].
-pub(super) fn hashes(root: &Path) -> anyhow::Result<Hashes> {
+pub(crate) fn hashes(root: &Path) -> anyhow::Result<Hashes> {
     let listing = list(root)?;
     let files: Vec<&PathBuf> = listing
         .iter()
@@ -208,7 +208,7 @@ pub(super) fn plain_modes(root: &Path, listing: &Listing) -> anyhow::Result<()> 
 ///
 /// # Errors
 /// When there is no such time on this system.
-pub(super) fn time(seconds: u64) -> anyhow::Result<std::time::SystemTime> {
+pub(crate) fn time(seconds: u64) -> anyhow::Result<std::time::SystemTime> {
     std::time::UNIX_EPOCH
         .checked_add(std::time::Duration::from_secs(seconds))
         .with_context(|| format!("the time stamp {seconds} is out of range"))

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::os;
 use crate::matrix::model::Family;
+use crate::toolchain::seal::lock::{self, Lock};
 
 /// The file as written.
 #[derive(Debug, Deserialize)]
@@ -33,6 +34,8 @@ struct Wire {
     packages: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     lto_packages: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    seal_packages: BTreeMap<String, Vec<String>>,
 }
 
 /// What is wanted of a toolchain: the file, applied to the name of a setting.
@@ -66,9 +69,65 @@ pub struct Wanted {
     pub suffix: String,
     packages: BTreeMap<String, Vec<String>>,
     lto_packages: BTreeMap<String, Vec<String>>,
+    seal_packages: BTreeMap<String, Vec<String>>,
 }
 
 impl Wanted {
+    /// What a lock promises: the very compiler that was sealed.
+    pub fn of_lock(lock: &Lock) -> Self {
+        let programs = lock.programs.clone();
+        Self {
+            name: lock.name.clone(),
+            file: "its lock".to_owned(),
+            family: lock.family,
+            version: Some(lock.version.clone()).filter(|version| !version.is_empty()),
+            min_version: None,
+            max_version: None,
+            cc: programs.cc,
+            cxx: programs.cxx,
+            ar: programs.ar,
+            ranlib: programs.ranlib,
+            nm: programs.nm,
+            lto_linker: programs.lto_linker,
+            suffix: String::new(),
+            packages: BTreeMap::new(),
+            lto_packages: BTreeMap::new(),
+            seal_packages: BTreeMap::new(),
+        }
+    }
+
+    /// All packages that a sealed toolchain is resolved from: the compiler's, those for link-time
+    /// optimisation, and what builds need besides.
+    ///
+    /// # Errors
+    /// When the file does not say which these are on this distribution.
+    pub fn sealed_packages(&self) -> Result<Vec<String>, String> {
+        self.sealed_packages_on(&os::release())
+    }
+
+    fn sealed_packages_on(&self, os_release: &str) -> Result<Vec<String>, String> {
+        let of = |table| packages(table, &self.suffix, os_release);
+        let more = named(&self.seal_packages, os_release);
+        let (Some((_, mut all)), Some((id, more))) = (of(&self.packages), more) else {
+            let known: Vec<&str> = self.seal_packages.keys().map(String::as_str).collect();
+            return Err(format!(
+                "{} does not say which packages make `{}` on this distribution; `packages` and \
+                 `seal-packages` are needed (there are some for: {})",
+                self.file,
+                self.name,
+                known.join(", ")
+            ));
+        };
+        if !["debian", "ubuntu"].contains(&id.as_str()) {
+            return Err(format!("sealing knows how to ask apt, which `{id}` does not have"));
+        }
+        all.extend(of(&self.lto_packages).map_or_else(Vec::new, |(_, names)| names));
+        all.extend(more.iter().map(|name| fill(name, &self.suffix)));
+        all.sort();
+        all.dedup();
+        Ok(all)
+    }
+
     /// The packages that bring the compiler on this distribution; none where that is not known.
     pub fn packages(&self) -> Vec<String> {
         let found = packages(&self.packages, &self.suffix, &os::release());
@@ -131,18 +190,28 @@ pub fn load(folder: &Path, name: &str) -> Result<Wanted, String> {
             return read(&file, name, major);
         }
     }
-    let mut known: Vec<String> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".toml").map(str::to_owned))
-        .collect();
-    known.sort();
+    let known = names(folder);
     Err(format!(
         "toolchain `{name}` is not described: no `toolchains/{name}.toml`; known: {}, each also \
          with a major version behind it, as in `gcc-12`",
         known.join(", ")
     ))
+}
+
+/// The names of all descriptions in the folder, sorted.
+pub fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let name = name.to_str().filter(|name| !name.ends_with(lock::SUFFIX))?;
+            name.strip_suffix(".toml").map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    names
 }
 
 fn read(path: &Path, name: &str, major: &str) -> Result<Wanted, String> {
@@ -193,6 +262,7 @@ pub fn parse(text: &str, file: &str, name: &str, major: &str) -> Result<Wanted, 
         suffix,
         packages: wire.packages,
         lto_packages: wire.lto_packages,
+        seal_packages: wire.seal_packages,
     })
 }
 
@@ -221,26 +291,37 @@ fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
-/// The distribution's name in the table, and its packages.
+/// The distribution's name in the table, and its packages for this version of the compiler.
 fn packages(
     table: &BTreeMap<String, Vec<String>>,
     suffix: &str,
     os_release: &str,
 ) -> Option<(String, Vec<String>)> {
-    let value = |key: &str| os::field(os_release, key).unwrap_or_default();
-    let ids = format!("{} {}", value("ID"), value("ID_LIKE"));
-    let (id, names) = ids.split_whitespace().find_map(|id| {
-        // openSUSE names itself `opensuse-leap` and the like.
-        let id = if id.starts_with("opensuse") { "opensuse" } else { id };
-        table.get_key_value(id)
-    })?;
+    let (id, names) = named(table, os_release)?;
     let is_versioned = |name: &String| name.contains("{suffix}") || name.contains("{major}");
     if !suffix.is_empty() && !names.iter().any(is_versioned) {
         return None;
     }
+    Some((id, names.iter().map(|name| fill(name, suffix)).collect()))
+}
+
+/// The entry of the distribution, or of the one that it is made from.
+fn named<'a>(
+    table: &'a BTreeMap<String, Vec<String>>,
+    os_release: &str,
+) -> Option<(String, &'a [String])> {
+    let value = |key: &str| os::field(os_release, key).unwrap_or_default();
+    let ids = format!("{} {}", value("ID"), value("ID_LIKE"));
+    ids.split_whitespace().find_map(|id| {
+        // openSUSE names itself `opensuse-leap` and the like.
+        let id = if id.starts_with("opensuse") { "opensuse" } else { id };
+        table.get_key_value(id).map(|(id, names)| (id.clone(), names.as_slice()))
+    })
+}
+
+fn fill(name: &str, suffix: &str) -> String {
     let major = suffix.trim_start_matches('-');
-    let fill = |name: &String| name.replace("{suffix}", suffix).replace("{major}", major);
-    Some((id.clone(), names.iter().map(fill).collect()))
+    name.replace("{suffix}", suffix).replace("{major}", major)
 }
 
 fn install(
@@ -294,6 +375,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_sealed_toolchain_is_resolved_from() {
+        let debian = "ID=debian\n";
+        let gcc = parse(GCC, "toolchains/gcc.toml", "gcc-12", "12").unwrap();
+        let all = gcc.sealed_packages_on(debian).unwrap();
+        for name in ["gcc-12", "g++-12", "libc6-dev", "make", "perl", "bison", "cmake"] {
+            assert!(all.iter().any(|known| known == name), "{name}: {all:?}");
+        }
+        let clang = parse(CLANG, "toolchains/clang.toml", "clang-14", "14").unwrap();
+        let ubuntu = clang.sealed_packages_on("ID=pop\nID_LIKE=\"ubuntu debian\"\n").unwrap();
+        assert_eq!(ubuntu, clang.sealed_packages_on(debian).unwrap());
+        for name in ["clang-14", "lld-14", "llvm-14"] {
+            assert!(ubuntu.iter().any(|known| known == name), "{name}: {ubuntu:?}");
+        }
+        assert!(!all.iter().chain(&ubuntu).any(|name| name.contains('{')));
+        let error = gcc.sealed_packages_on("ID=fedora\n").unwrap_err();
+        assert!(error.contains("`gcc-12`") && error.contains("for: debian)"), "{error}");
+        let lock = Lock { version: "12.2.0".into(), ..lock::tests::lock("gcc") };
+        let wanted = Wanted::of_lock(&lock);
+        assert_eq!(wanted.objection("12.2.0"), None);
+        assert_eq!(wanted.objection("12.2.1").as_deref(), Some("12.2.0"));
+    }
+
+    #[test]
     fn version_bounds_compare_as_far_as_they_are_written() {
         let text = |bounds: &str| format!("family = \"gcc\"\ncc = [\"gcc\"]\n{bounds}\n");
         let parse = |bounds| parse(&text(bounds), "f", "gcc", "");
@@ -323,6 +427,8 @@ mod tests {
     fn unknown_settings_name_the_known_ones() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("gcc.toml"), GCC).unwrap();
+        fs::write(folder.path().join("gcc.lock.toml"), "").unwrap();
+        assert_eq!(names(folder.path()), ["gcc"], "a lock is no description");
         assert_eq!(load(folder.path(), "gcc-11").unwrap().cc, ["gcc-11"]);
         for wrong in ["icc", "gcc-x", "gcc-", "clang-14"] {
             let error = load(folder.path(), wrong).unwrap_err();

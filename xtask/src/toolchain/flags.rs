@@ -8,8 +8,9 @@ use fs_err as fs;
 
 use crate::facts::Toolchain;
 use crate::matrix::model::{Family, Options};
-use crate::proc::{Output, Proc};
+use crate::proc::Output;
 use crate::toolchain::cpu::Cpu;
+use crate::toolchain::place::Place;
 use crate::toolchain::probe::PATIENCE;
 use crate::toolchain::{cache, elf, native};
 
@@ -167,6 +168,10 @@ impl Trial<'_> {
         self.toolchain.tool(role)
     }
 
+    fn place(&self) -> Place {
+        self.toolchain.place()
+    }
+
     fn cc(&self) -> anyhow::Result<&Path> {
         self.tool("cc").context("the toolchain has no C compiler")
     }
@@ -188,14 +193,14 @@ impl Trial<'_> {
             trials.push((cc, "c", vec![cflags, ldflags], false));
         }
         for (compiler, language, lists, only_compile) in trials {
-            let mut trial = Proc::new(compiler).arg("-Werror").args(lists.into_iter().flatten());
+            let trial = self.place().proc_in(compiler, folder);
+            let mut trial = trial.arg("-Werror").args(lists.into_iter().flatten());
             if only_compile {
                 trial = trial.arg("-c");
             }
             let output = trial
                 .args(["-x", language, "-", "-o", "trial"])
                 .stdin(PROGRAM)
-                .cwd(folder)
                 .timeout(PATIENCE)
                 .run_any()?;
             if let Some(line) = objection(&output) {
@@ -242,7 +247,9 @@ impl Trial<'_> {
         let tune_only = word.starts_with("-mtune=");
         let words = match self.toolchain.family {
             Family::Gcc => {
-                let output = Proc::new(cc)
+                let output = self
+                    .place()
+                    .proc(cc)
                     .args([word, "-E", "-v", "-x", "c", "-"])
                     .stdin("")
                     .timeout(PATIENCE)
@@ -255,7 +262,9 @@ impl Trial<'_> {
                 })
             }
             Family::Clang => {
-                let output = Proc::new(cc)
+                let output = self
+                    .place()
+                    .proc(cc)
                     .args([word, "-###", "-c", "-x", "c", "/dev/null", "-o", "x"])
                     .timeout(PATIENCE)
                     .run()?;
@@ -275,11 +284,11 @@ impl Trial<'_> {
 
     /// The object file of the sample for these machine options.
     fn object(&self, level: &str, words: &[String], folder: &Path) -> anyhow::Result<Vec<u8>> {
-        Proc::new(self.cc()?)
+        self.place()
+            .proc_in(self.cc()?, folder)
             .args([level, "-ffast-math", "-c", "-x", "c", "-", "-o", "hot.o"])
             .args(words)
             .stdin(HOT)
-            .cwd(folder)
             .timeout(PATIENCE)
             .run()?;
         Ok(fs::read(folder.join("hot.o"))?)
@@ -335,6 +344,7 @@ mod tests {
             files: Vec::new(),
             digest: crate::hash::Digest::of(b""),
             details: Default::default(),
+            sealed: None,
         };
         let linker = Options { ldflags: words("-fuse-ld=lld"), ..Options::default() };
         let cmake = |value: &str| Options {

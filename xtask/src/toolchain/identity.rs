@@ -9,6 +9,7 @@ use crate::hash::Digest;
 use crate::matrix::model::Family;
 use crate::proc::{PATH, Proc};
 use crate::toolchain::cache::Stamp;
+use crate::toolchain::place::Place;
 
 /// The programs that the driver starts, by the names that it knows them by.
 const PROGRAMS: [&str; 7] = ["cc1", "cc1plus", "lto1", "collect2", "lto-wrapper", "as", "ld"];
@@ -39,26 +40,27 @@ const HEADERS: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string
 ///
 /// # Errors
 /// When a file of the compiler cannot be read or the compiler cannot be asked.
-pub fn identify(toolchain: &mut Toolchain) -> anyhow::Result<Vec<Stamp>> {
+pub fn identify(toolchain: &mut Toolchain, place: &Place) -> anyhow::Result<Vec<Stamp>> {
     let cc = toolchain.tool("cc").map(Path::to_owned).unwrap_or_default();
-    let (files, headers) = (determining(toolchain, &cc)?, headers(&cc)?);
+    let (files, headers) = (determining(toolchain, place, &cc)?, headers(place, &cc)?);
     let mut stamps = Vec::new();
     let mut lines = vec![format!("{} {}", toolchain.version, toolchain.target)];
     for path in &files {
-        stamps.extend(Stamp::of(path));
-        let digest = Digest::of_file(path)?;
+        stamps.extend(Stamp::of(&place.host(path)));
+        let digest = Digest::of_file(&place.host(path))?;
         toolchain.files.push((path.clone(), digest));
     }
     // Roles and names, not folders: the same compiler unpacked elsewhere is the same compiler.
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     lines.extend(toolchain.files.iter().map(|(path, digest)| format!("{} {digest}", name(path))));
     for (role, path) in &toolchain.tools {
-        lines.push(format!("{role} = {}", name(&real(path))));
+        lines.push(format!("{role} = {}", name(&place.real(path))));
     }
     let mut contents = Vec::new();
     for path in &headers {
-        stamps.extend(Stamp::of(path));
-        contents.push(format!("{} {}", name(path), Digest::of_file(path)?));
+        let host = place.host(path);
+        stamps.extend(Stamp::of(&host));
+        contents.push(format!("{} {}", name(path), Digest::of_file(&host)?));
     }
     contents.sort();
     let details = &mut toolchain.details;
@@ -66,16 +68,22 @@ pub fn identify(toolchain: &mut Toolchain) -> anyhow::Result<Vec<Stamp>> {
     lines.push(format!("headers {contents:?}"));
     lines[1..].sort();
     toolchain.digest = Digest::of(lines.join("\n").as_bytes());
-    let all: BTreeSet<PathBuf> = files.into_iter().chain(headers).collect();
-    note_packages(details, &all);
+    if place.root().is_none() {
+        let all: BTreeSet<PathBuf> = files.into_iter().chain(headers).collect();
+        note_packages(details, &all);
+    }
     Ok(stamps)
 }
 
 /// All files but the headers, real paths, each once.
-fn determining(toolchain: &Toolchain, cc: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
-    let ask = |question: String| Proc::new(cc).arg(question).read();
+fn determining(
+    toolchain: &Toolchain,
+    place: &Place,
+    cc: &Path,
+) -> anyhow::Result<BTreeSet<PathBuf>> {
+    let ask = |question: String| place.proc(cc).arg(question).read();
     let mut programs: BTreeSet<PathBuf> =
-        toolchain.tools.iter().map(|(_, path)| real(path)).collect();
+        toolchain.tools.iter().map(|(_, path)| place.real(path)).collect();
     for name in PROGRAMS {
         // Clang has these things in itself; the linker is what both call.
         if toolchain.family == Family::Clang && name != "ld" {
@@ -83,17 +91,18 @@ fn determining(toolchain: &Toolchain, cc: &Path) -> anyhow::Result<BTreeSet<Path
         }
         let answer = ask(format!("-print-prog-name={name}"))?;
         // A bare name means: whatever the search path has.
-        programs.extend(which::which_in(answer, Some(PATH), "/").ok().map(|path| real(&path)));
+        programs.extend(place.which(answer).map(|path| place.real(&path)));
     }
     let mut files = programs.clone();
     for name in LIBRARIES {
         let answer = PathBuf::from(ask(format!("-print-file-name={name}"))?);
-        if answer.is_absolute() && answer.is_file() {
-            files.insert(real(&answer));
+        if answer.is_absolute() && place.host(&answer).is_file() {
+            files.insert(place.real(&answer));
         }
     }
-    for program in programs {
-        files.extend(loaded_libraries(&program));
+    // A sealed one is known by its packages: they hold every library that it can load.
+    for program in programs.iter().filter(|_| place.root().is_none()) {
+        files.extend(loaded_libraries(program));
     }
     Ok(files)
 }
@@ -104,7 +113,7 @@ pub fn loaded_libraries(program: &Path) -> Vec<PathBuf> {
         return Vec::new();
     }
     let Ok(output) = Proc::new("ldd").arg(program).run_any() else { return Vec::new() };
-    parse_ldd(&output.text()).into_iter().map(|path| real(&path)).collect()
+    parse_ldd(&output.text()).into_iter().map(|path| Place::here().real(&path)).collect()
 }
 
 /// The absolute paths in the output of `ldd`.
@@ -119,10 +128,10 @@ fn parse_ldd(text: &str) -> Vec<PathBuf> {
 }
 
 /// The headers that a small program really reads.
-fn headers(cc: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
-    let rule = Proc::new(cc).args(["-M", "-x", "c", "-"]).stdin(HEADERS).read()?;
+fn headers(place: &Place, cc: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
+    let rule = place.proc(cc).args(["-M", "-x", "c", "-"]).stdin(HEADERS).read()?;
     let words = rule.split_whitespace().filter(|word| word.starts_with('/'));
-    Ok(words.map(|word| real(Path::new(word))).collect())
+    Ok(words.map(|word| place.real(Path::new(word))).collect())
 }
 
 /// The packages that the files belong to, where the system's package manager is dpkg.
@@ -152,10 +161,6 @@ fn note_packages(details: &mut ToolchainDetails, files: &BTreeSet<PathBuf>) {
         .filter_map(|line| line.split_once(' '))
         .map(|(name, version)| (name.to_owned(), version.to_owned()))
         .collect();
-}
-
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

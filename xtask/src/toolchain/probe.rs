@@ -10,9 +10,9 @@ use fs_err as fs;
 use crate::facts::{Toolchain, ToolchainDetails, Unavailable};
 use crate::hash::Digest;
 use crate::matrix::model::Family;
-use crate::proc::Proc;
 use crate::toolchain::cache::Stamp;
 use crate::toolchain::file::Wanted;
+use crate::toolchain::place::Place;
 use crate::toolchain::search::Search;
 use crate::toolchain::{elf, identity};
 
@@ -63,9 +63,10 @@ fn try_probe(
     scratch: &Path,
     search: &mut Search,
 ) -> anyhow::Result<Probed> {
-    let ask = |question: &str| Proc::new(cc).arg(question).timeout(PATIENCE).read();
+    let place = search.place().clone();
+    let ask = |question: &str| place.proc(cc).arg(question).timeout(PATIENCE).read();
     ask("--version")?;
-    let family = family(cc)?;
+    let family = family(&place, cc)?;
     ensure!(
         family == wanted.family,
         "it is {}, {} wants {}",
@@ -83,21 +84,22 @@ fn try_probe(
     fs::create_dir_all(scratch)?;
     let folder = tempfile::Builder::new().prefix("probe-").tempdir_in(scratch)?;
     let claim = format!("{} {version}", family.name());
-    build_and_run(cc, "c", folder.path(), &claim).context("it builds no C program that runs")?;
+    build_and_run(&place, cc, "c", folder.path(), &claim)
+        .context("it builds no C program that runs")?;
     let mut details = ToolchainDetails::default();
-    if !elf::is_elf(&cc.canonicalize()?) {
+    if !elf::is_elf(&place.host(cc).canonicalize()?) {
         details.notes.push(format!("`{}` is a script around a compiler", cc.display()));
     }
     let mut tools = vec![("cc".to_owned(), cc.to_owned())];
     match search.compiler(&wanted.cxx) {
         None => details.notes.push(format!("{} not found: no C++", wanted.cxx.join(" or "))),
-        Some(cxx) => match build_and_run(&cxx, "c++", folder.path(), &claim) {
+        Some(cxx) => match build_and_run(&place, &cxx, "c++", folder.path(), &claim) {
             Ok(()) => tools.push(("cxx".to_owned(), cxx)),
             Err(error) => details.notes.push(format!("no C++: {error:#}")),
         },
     }
     tools.extend(companions(wanted, cc, &version, search));
-    details.lto_refusal = match lto(family, &tools, folder.path()) {
+    details.lto_refusal = match lto(&place, family, &tools, folder.path()) {
         Ok(()) => None,
         Err(error) => {
             let hint = wanted.lto_hint().map(|hint| format!("; install with `{hint}`"));
@@ -113,14 +115,16 @@ fn try_probe(
         files: Vec::new(),
         digest: Digest::of(b""),
         details,
+        sealed: None,
     };
-    let stamps = identity::identify(&mut toolchain)?;
+    let stamps = identity::identify(&mut toolchain, &place)?;
     Ok(Probed { toolchain, stamps })
 }
 
 /// The family, as the compiler's own macros say and the `cc` crate confirms.
-fn family(cc: &Path) -> anyhow::Result<Family> {
-    let macros = Proc::new(cc)
+fn family(place: &Place, cc: &Path) -> anyhow::Result<Family> {
+    let macros = place
+        .proc(cc)
         .args(["-dM", "-E", "-x", "c", "-"])
         .stdin("")
         .timeout(PATIENCE)
@@ -132,6 +136,10 @@ fn family(cc: &Path) -> anyhow::Result<Family> {
         (false, true) => Family::Gcc,
         (false, false) => anyhow::bail!("it is neither gcc nor clang"),
     };
+    if place.root().is_some() {
+        // The crate would start a program of this machine.
+        return Ok(family);
+    }
     // Outside a build script the crate needs all of these; it must not print lines for cargo.
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let tool = cc::Build::new()
@@ -153,19 +161,21 @@ fn family(cc: &Path) -> anyhow::Result<Family> {
 
 /// Builds the small program and compares what it prints with the version that was claimed.
 fn build_and_run(
+    place: &Place,
     compiler: &Path,
     language: &str,
     folder: &Path,
     claim: &str,
 ) -> anyhow::Result<()> {
-    let program = folder.join(format!("probe-{language}"));
-    Proc::new(compiler)
-        .args(["-O1", "-x", language, "-", "-o"])
-        .arg(&program)
+    let name = format!("probe-{language}");
+    place
+        .proc_in(compiler, folder)
+        .args(["-O1", "-x", language, "-", "-o", &name])
         .stdin(PROGRAM)
         .timeout(PATIENCE)
         .run()?;
-    let told = Proc::new(&program).timeout(PATIENCE).read()?;
+    let program = place.inside(folder, &name);
+    let told = place.proc_in(program, folder).timeout(PATIENCE).read()?;
     ensure!(told == claim, "it claims {claim}, a program that it built tells {told}");
     Ok(())
 }
@@ -193,8 +203,9 @@ fn companions(
                 .map(|path| (role.to_owned(), path)),
         );
     }
-    let ld = Proc::new(cc).arg("-print-prog-name=ld").timeout(PATIENCE).read().ok();
-    let ld = ld.and_then(|ld| which::which_in(ld, Some(crate::proc::PATH), "/").ok());
+    let place = search.place();
+    let ld = place.proc(cc).arg("-print-prog-name=ld").timeout(PATIENCE).read().ok();
+    let ld = ld.and_then(|ld| place.which(ld));
     tools.extend(ld.map(|ld| ("ld".to_owned(), ld)));
     tools
 }
@@ -209,17 +220,20 @@ fn companion(
     // The name with the version is certain, then the folder of the compiler itself; a bare name
     // may belong to another version: LLVM's tools tell theirs, GCC's do not.
     let versioned = search.program(&format!("{name}-{major}"));
-    let real = cc.canonicalize().ok()?;
-    let beside = real.parent().map(|folder| folder.join(name)).filter(|path| path.is_file());
+    let place = search.place().clone();
+    let real = place.real(cc);
+    let beside = real.parent().map(|folder| folder.join(name));
+    let beside = beside.filter(|path| place.host(path).is_file());
     versioned.or(beside).or_else(|| {
         let bare = search.program(name)?;
-        let matches = family == Family::Gcc || llvm_major(&bare).as_deref() == Some(major);
+        let told = || llvm_major(&place, &bare);
+        let matches = family == Family::Gcc || told().as_deref() == Some(major);
         matches.then_some(bare)
     })
 }
 
-fn llvm_major(tool: &Path) -> Option<String> {
-    let text = Proc::new(tool).arg("--version").timeout(PATIENCE).read().ok()?;
+fn llvm_major(place: &Place, tool: &Path) -> Option<String> {
+    let text = place.proc(tool).arg("--version").timeout(PATIENCE).read().ok()?;
     parse_llvm_major(&text)
 }
 
@@ -231,7 +245,12 @@ fn parse_llvm_major(text: &str) -> Option<String> {
 }
 
 /// Compiles, archives and links with link-time optimisation, and runs the result.
-fn lto(family: Family, tools: &[(String, PathBuf)], folder: &Path) -> anyhow::Result<()> {
+fn lto(
+    place: &Place,
+    family: Family,
+    tools: &[(String, PathBuf)],
+    folder: &Path,
+) -> anyhow::Result<()> {
     let tool = |role: &str| {
         let found = tools.iter().find(|(name, _)| name == role).map(|(_, path)| path);
         found.with_context(|| format!("no matching {role}"))
@@ -244,7 +263,7 @@ fn lto(family: Family, tools: &[(String, PathBuf)], folder: &Path) -> anyhow::Re
         "int part(int);\nint main(int n, char **a) { (void)a; return part(n) == 42 ? 0 : 1; }\n",
     )?;
     let run = |program: &Path, args: &[&str]| {
-        Proc::new(program).args(args).cwd(folder).timeout(PATIENCE).run()
+        place.proc_in(program, folder).args(args).timeout(PATIENCE).run()
     };
     run(cc, &["-O2", "-flto", "-c", "part.c", "-o", "part.o"])?;
     run(ar, &["rcs", "libpart.a", "part.o"])?;
@@ -254,7 +273,7 @@ fn lto(family: Family, tools: &[(String, PathBuf)], folder: &Path) -> anyhow::Re
         link.push("-fuse-ld=lld");
     }
     run(cc, &link)?;
-    run(&folder.join("lto"), &[]).context("a program built with -flto does not work")?;
+    run(&place.inside(folder, "lto"), &[]).context("a program built with -flto does not work")?;
     Ok(())
 }
 
@@ -340,7 +359,7 @@ mod tests {
         assert_eq!((clang.family, &clang.details.lto_refusal), (Family::Clang, &None));
         let major = clang.version.split('.').next().unwrap();
         for role in ["ar", "lld"] {
-            let told = llvm_major(clang.tool(role).unwrap());
+            let told = llvm_major(&Place::here(), clang.tool(role).unwrap());
             assert_eq!(told.as_deref(), Some(major), "{role}");
         }
         let begin = std::time::Instant::now();

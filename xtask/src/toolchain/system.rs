@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::facts::Toolchain;
 use crate::hash::Digest;
 use crate::matrix::model::{Engine, Options, Source, SourceKind};
-use crate::proc::{PATH, Proc};
+use crate::toolchain::place::Place;
 use crate::toolchain::{cache, identity};
 
 /// Something of the system that shows in what a build makes.
@@ -135,38 +136,44 @@ pub fn of_options(engine: Engine, options: &Options, defaults: &[&str]) -> Vec<N
 
 /// The hash over what `need` is on this machine; `None` when it is not there, which the build's own
 /// configure tells better. Kept in `folder` until one of the files changes.
-pub fn identify(need: Need, cc: &Path, folder: &Path) -> Option<Digest> {
+pub fn identify(need: Need, toolchain: &Toolchain, folder: &Path) -> Option<Digest> {
+    let place = toolchain.place();
     let path = match need {
-        Program(name) => which::which_in(name, Some(PATH), "/").ok()?,
-        Library(name) => library(name, cc, folder)?,
+        Program(name) => place.which(name)?,
+        Library(name) => library(name, &place, toolchain.tool("cc")?, folder)?,
     };
-    let key = cache::key(&(need.name(), &path));
+    let key = cache::key(&(need.name(), &path, place.root()));
     let found = cache::stamped(folder, "system", &key, |watched| {
         let mut lines = vec![need.name()];
         if let Program(_) = need {
-            lines.push(Proc::new(&path).arg("--version").read()?);
-            for library in identity::loaded_libraries(&path) {
+            lines.push(place.proc(&path).arg("--version").read()?);
+            let libraries = match place.root() {
+                None => identity::loaded_libraries(&path),
+                // Those of a sealed toolchain are known by its packages.
+                Some(_) => Vec::new(),
+            };
+            for library in libraries {
                 let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 lines.push(format!("{name} {}", watched.digest(&library)?));
             }
         }
-        lines.push(watched.digest(&path)?.to_string());
+        lines.push(watched.digest(&place.host(&path))?.to_string());
         Ok(Digest::of(lines.join("\n").as_bytes()))
     });
     found.ok()
 }
 
 /// What the linker would take for `-lNAME`, as the compiler tells.
-fn library(name: &str, cc: &Path, folder: &Path) -> Option<PathBuf> {
-    let key = cache::key(&("library", name, cc));
+fn library(name: &str, place: &Place, cc: &Path, folder: &Path) -> Option<PathBuf> {
+    let key = cache::key(&("library", name, cc, place.root()));
     let found = cache::stamped(folder, "library", &key, |watched| {
         for end in ["so", "a"] {
             let question = format!("-print-file-name=lib{name}.{end}");
-            let answer = PathBuf::from(Proc::new(cc).arg(question).read()?);
+            let answer = PathBuf::from(place.proc(cc).arg(question).read()?);
             // A bare name means that there is none.
-            if answer.is_absolute() && answer.is_file() {
-                watched.path(cc);
-                watched.path(&answer);
+            if answer.is_absolute() && place.host(&answer).is_file() {
+                watched.path(&place.host(cc));
+                watched.path(&place.host(&answer));
                 return Ok(answer);
             }
         }
@@ -231,15 +238,21 @@ mod tests {
         assert_eq!(of_options(Engine::Mysql, &options, &[]), [Library("z")]);
     }
 
+    fn toolchain_of(name: &str, cache: &Path) -> Toolchain {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolchains");
+        crate::toolchain::find(&shipped, cache, crate::proc::PATH.as_ref(), name)
+            .unwrap_or_else(|error| panic!("this test needs {name}: {error}"))
+    }
+
     #[test]
     fn what_is_there_has_a_hash_and_what_is_not_has_none() {
         let folder = tempfile::tempdir().unwrap();
-        let cc = which::which_in("gcc", Some(PATH), "/").expect("gcc is installed");
-        let libm = identify(Library("m"), &cc, folder.path()).expect("libm");
-        assert_eq!(identify(Library("m"), &cc, folder.path()), Some(libm));
-        assert_ne!(identify(Library("c"), &cc, folder.path()), Some(libm));
-        assert_eq!(identify(Library("no-such-thing"), &cc, folder.path()), None);
-        assert!(identify(Program("perl"), &cc, folder.path()).is_some(), "perl is everywhere");
-        assert_eq!(identify(Program("no-such-thing"), &cc, folder.path()), None);
+        let gcc = toolchain_of("gcc", folder.path());
+        let libm = identify(Library("m"), &gcc, folder.path()).expect("libm");
+        assert_eq!(identify(Library("m"), &gcc, folder.path()), Some(libm));
+        assert_ne!(identify(Library("c"), &gcc, folder.path()), Some(libm));
+        assert_eq!(identify(Library("no-such-thing"), &gcc, folder.path()), None);
+        assert!(identify(Program("perl"), &gcc, folder.path()).is_some(), "perl is everywhere");
+        assert_eq!(identify(Program("no-such-thing"), &gcc, folder.path()), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::audit::elf::{self, Frames, Unit};
+use crate::audit::log::tests::command;
+use crate::audit::objects::Object;
 use crate::proc::Proc;
 
 const BASE: &str = "GNU C17 12.2.0 -mtune=generic -march=x86-64";
@@ -21,7 +23,28 @@ fn asked(flags: &[&str]) -> Asked {
         cflags: flags.clone(),
         cxxflags: flags,
         ldflags: Vec::new(),
+        lto_by_option: false,
     }
+}
+
+/// Judges without a log.
+fn judge(asked: &Asked, binaries: &[(String, Facts)], allowed: &[Allowed]) -> Report {
+    super::judge(&Case { asked, binaries, allowed, log: None, script: None })
+}
+
+/// Judges with the log of these command lines, which `compiler` got.
+fn with_log(
+    asked: &Asked,
+    binaries: &[(String, Facts)],
+    lines: &[&str],
+    script: Option<&str>,
+) -> Report {
+    let log = log(lines);
+    super::judge(&Case { asked, binaries, allowed: &ALLOWED, log: Some(&log), script })
+}
+
+fn log(lines: &[&str]) -> Log {
+    Log::new(&lines.iter().map(|line| command("/mnt/obj", line)).collect::<Vec<_>>())
 }
 
 fn binary(units: &[(&str, &str)]) -> Vec<(String, Facts)> {
@@ -29,6 +52,7 @@ fn binary(units: &[(&str, &str)]) -> Vec<(String, Facts)> {
         .iter()
         .map(|(name, producer)| Unit {
             name: (*name).to_owned(),
+            folder: "/mnt/obj".to_owned(),
             producer: (*producer).to_owned(),
             text_bytes: 100,
         })
@@ -90,18 +114,191 @@ fn another_compiler_or_version_is_found() {
     );
 }
 
+/// Units as they are in a program that gcc's LTO made: their code belongs to the link's units.
+fn lto_binary(own_bytes: u64, link: bool) -> Vec<(String, Facts)> {
+    let lto = format!("{BASE} -O2 -flto=auto");
+    let mut found = binary(&[("a.c", &lto), ("<artificial>", "GNU GIMPLE 12.2.0 -O2 -fltrans")]);
+    found[0].1.units[0].text_bytes = own_bytes;
+    if !link {
+        found[0].1.units.pop();
+    }
+    found
+}
+
 #[test]
 fn lto_must_be_proven_and_must_not_be_added() {
     let plain = format!("{BASE} -O2");
-    let lto = format!("{BASE} -O2 -flto=auto");
-    let link = "GNU GIMPLE 12.2.0 -O2 -fltrans";
     let wanted = asked(&["-O2", "-flto=auto"]);
-    let none = judge(&wanted, &binary(&[("a.c", &lto)]), &ALLOWED);
+    let none = judge(&wanted, &lto_binary(0, false), &ALLOWED);
+    // Few functions and no object that tells: not known.
+    assert_eq!(none.verdict, Verdict::Unknown, "{none:?}");
+    let mut large = lto_binary(0, false);
+    large[0].1.frames.functions = 100;
+    let none = judge(&wanted, &large, &ALLOWED);
     assert_eq!(texts(&none), ["-flto=auto was asked for, but nothing shows that it happened"]);
-    let both = judge(&wanted, &binary(&[("a.c", &lto), ("<artificial>", link)]), &ALLOWED);
+    assert_eq!(none.verdict, Verdict::Mismatch);
+    let both = judge(&wanted, &lto_binary(0, true), &ALLOWED);
     assert_eq!(both.verdict, Verdict::AsAsked, "{both:?}");
-    let added = judge(&asked(&["-O2"]), &binary(&[("a.c", &plain), ("x", link)]), &ALLOWED);
+    let link = ("x", "GNU GIMPLE 12.2.0 -O2 -fltrans");
+    let added = judge(&asked(&["-O2"]), &binary(&[("a.c", &plain), link]), &ALLOWED);
     assert_eq!(texts(&added), ["link-time optimisation happened and was not asked for"]);
+}
+
+#[test]
+fn lto_that_left_out_fat_objects_names_them() {
+    let wanted = asked(&["-O2", "-flto=auto"]);
+    let report = judge(&wanted, &lto_binary(70, true), &ALLOWED);
+    assert_eq!(report.verdict, Verdict::Mismatch);
+    assert!(report.findings[0].text.contains("did not happen for these files"), "{report:?}");
+    assert_eq!(
+        (&report.findings[0].units[..], report.findings[0].text_bytes),
+        (&["a.c".to_owned()][..], 70)
+    );
+}
+
+#[test]
+fn objects_prove_lto_where_binaries_are_silent() {
+    let wanted = asked(&["-O2", "-flto=auto"]);
+    let found = lto_binary(0, false);
+    let report = |object: Object| {
+        let mut log = log(&["gcc -g1 -O2 -flto=auto -c a.c"]);
+        log.calls[0].object = Some(object);
+        super::judge(&Case {
+            asked: &wanted,
+            binaries: &found,
+            allowed: &ALLOWED,
+            log: Some(&log),
+            script: None,
+        })
+    };
+    let slim = report(Object { intermediate: true, text_bytes: 0 });
+    assert_eq!(slim.verdict, Verdict::AsAsked, "{slim:?}");
+    let fat = report(Object { intermediate: true, text_bytes: 9 });
+    assert_eq!(texts(&fat), ["-flto=auto was asked for, but nothing shows that it happened"]);
+    let none = report(Object { intermediate: false, text_bytes: 9 });
+    assert!(
+        texts(&none)
+            .iter()
+            .any(|text| text.ends_with("wrote no intermediate code for these files")),
+        "{none:?}"
+    );
+}
+
+#[test]
+fn the_log_tells_who_gave_a_flag() {
+    let units = [("a.c", format!("{BASE} -O2 -O1"))];
+    let units = units.each_ref().map(|(name, producer)| (*name, producer.as_str()));
+    let wanted = asked(&["-O2"]);
+    let first = |lines: &[&str], script| {
+        let report = with_log(&wanted, &binary(&units), lines, script);
+        assert_eq!(report.findings[0].evidence, Evidence::Producer);
+        (report.verdict, report.findings[0].text.clone())
+    };
+    let project = first(&["gcc -g -O2 -O1 -c a.c"], None);
+    let text = "asked for -O2, got -O1 (the project's own call gives it)";
+    assert_eq!(project, (Verdict::Mismatch, text.to_owned()));
+    let script = first(&["gcc -g -O2 -c a.c"], Some("/home/x/bin/gcc"));
+    let text = "asked for -O2, got -O1 (no call gives it: the compiler `/home/x/bin/gcc`, a script, adds it)";
+    assert_eq!(script, (Verdict::Mismatch, text.to_owned()));
+    // A default of the compiler is part of what identifies it.
+    let units = [("a.c", format!("{BASE} -O2 -fstack-protector-strong"))];
+    let units = units.each_ref().map(|(name, producer)| (*name, producer.as_str()));
+    let with = |script| with_log(&wanted, &binary(&units), &["gcc -g -O2 -c a.c"], script);
+    let report = with(None);
+    assert_eq!(report.verdict, Verdict::Explained, "{report:?}");
+    assert_eq!(texts(&report), ["-fstack-protector-strong: a default of this compiler"]);
+    assert_eq!(with(Some("/x/gcc")).verdict, Verdict::Mismatch);
+}
+
+#[test]
+fn clang_is_judged_by_its_calls() {
+    let mut wanted = asked(&["-g1", "-O2"]);
+    (wanted.family, wanted.version) = (Family::Clang, "14.0.6".to_owned());
+    let clang = "Debian clang version 14.0.6";
+    let found = binary(&[("a.c", clang), ("checksum.c", clang), ("odd.c", clang)]);
+    let lines = [
+        "clang -Wall -fwrapv -g1 -O2 -c a.c",
+        "clang -fwrapv -funroll-loops -g1 -O2 -c checksum.c",
+        "clang -fwrapv -g1 -O2 -ffast-math -O3 -c odd.c",
+        "clang -O0 -g -c helper-that-is-in-no-binary.c",
+    ];
+    let report = with_log(&wanted, &found, &lines, None);
+    assert_eq!(
+        texts(&report),
+        [
+            "-ffast-math was not asked for",
+            "asked for -O2, got -O3",
+            "-fwrapv: the project relies on wrapping integers",
+            "-funroll-loops: the project tunes this file",
+        ],
+        "{report:?}"
+    );
+    assert!(report.findings.iter().all(|finding| finding.evidence == Evidence::Log));
+    assert_eq!(
+        (&report.findings[0].units[..], report.findings[0].text_bytes),
+        (&["odd.c".to_owned()][..], 100)
+    );
+    let script = with_log(&wanted, &binary(&[("a.c", clang)]), &lines[..1], Some("/x/clang"));
+    assert_eq!(script.verdict, Verdict::Unknown, "{script:?}");
+}
+
+#[test]
+fn without_debug_information_the_log_is_all() {
+    let lines = ["gcc -O2 -g0 -c a.c", "gcc -O2 -g0 -Os -c lib/b.c"];
+    let report = with_log(&asked(&["-O2", "-g0"]), &binary(&[]), &lines, None);
+    assert_eq!(texts(&report), ["asked for -O2, got -Os"], "{report:?}");
+    assert_eq!(report.findings[0].units, ["obj/lib/b.c"]);
+    let fine = with_log(&asked(&["-O2"]), &binary(&[]), &lines[..1], None);
+    assert_eq!(fine.verdict, Verdict::AsAsked, "{fine:?}");
+}
+
+#[test]
+fn comments_name_the_compiler_and_the_linker() {
+    let with = |lines: &[&str]| {
+        let mut found = binary(&[("a.c", &format!("{BASE} -O2"))]);
+        found[0].1.comments = lines.iter().map(|line| (*line).to_owned()).collect();
+        judge(&asked(&["-O2"]), &found, &ALLOWED)
+    };
+    assert_eq!(with(&["GCC: (Debian 12.2.0-14) 12.2.0"]).verdict, Verdict::AsAsked);
+    assert_eq!(
+        texts(&with(&["GCC: (GNU) 13.1.0"])),
+        ["no part was made by gcc 12.2.0, only by GCC: (GNU) 13.1.0"]
+    );
+    let clang = with(&["GCC: (Debian 12.2.0-14) 12.2.0", "Debian clang version 14.0.6"]);
+    assert_eq!(texts(&clang), ["a part was made by another compiler: Debian clang version 14.0.6"]);
+    let lld = with(&["GCC: (Debian 12.2.0-14) 12.2.0", "Linker: LLD 14.0.6"]);
+    assert_eq!(texts(&lld), ["linked by lld, not asked for"]);
+    let debian = with(&["GCC: (Debian 12.2.0-14) 12.2.0", "Linker: Debian LLD 14.0.6"]);
+    assert_eq!(texts(&debian), ["linked by lld, not asked for"]);
+}
+
+#[test]
+fn links_have_what_was_asked_of_the_linker() {
+    let found = binary(&[("a.c", &format!("{BASE} -O2"))]);
+    let mut wanted = asked(&["-O2"]);
+    wanted.ldflags = vec!["-Wl,-z,now".to_owned()];
+    let call = "gcc -g -O2 -c a.c";
+    let fine = with_log(&wanted, &found, &[call, "gcc -o p a.o -Wl,-z,now"], None);
+    assert_eq!(fine.verdict, Verdict::AsAsked, "{fine:?}");
+    let report = with_log(&wanted, &found, &[call, "gcc -o p a.o"], None);
+    assert_eq!(texts(&report), ["asked for -Wl,-z,now at the link, where it is missing"]);
+    assert_eq!(report.findings[0].units, ["mnt/obj/p"]);
+    // clang makes the code at the link.
+    let mut wanted = asked(&["-O3", "-flto=thin"]);
+    (wanted.family, wanted.version) = (Family::Clang, "14.0.6".to_owned());
+    let mut found = binary(&[("a.c", "clang version 14.0.6")]);
+    found[0].1.thin_promoted = 7;
+    let lines = ["clang -g -O3 -flto=thin -c a.c", "clang -O3 -flto=thin -o p a.o -O1"];
+    let report = with_log(&wanted, &found, &lines, None);
+    assert_eq!(texts(&report), ["asked for -O3, and the link, where clang optimises, got -O1"]);
+}
+
+#[test]
+fn lto_that_an_option_asks_for_is_asked_for() {
+    let mut wanted = asked(&["-O2"]);
+    wanted.lto_by_option = true;
+    let report = judge(&wanted, &lto_binary(0, true), &ALLOWED);
+    assert_eq!(report.verdict, Verdict::AsAsked, "{report:?}");
 }
 
 #[test]

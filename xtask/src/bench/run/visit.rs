@@ -188,6 +188,8 @@ impl Runner<'_> {
             target_id: target.id,
             build: target.build.clone(),
             build_id: target.build_id,
+            code_id: target.code_id,
+            audit: target.audit.clone(),
             compiler: target.compiler.clone(),
             server_version: visiting.version.clone(),
             settings: target.settings.clone(),

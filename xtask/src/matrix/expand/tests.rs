@@ -41,6 +41,7 @@ impl Facts for Machine {
             files: Vec::new(),
             digest: Digest::of(name.as_bytes()),
             details: Default::default(),
+            sealed: None,
         })
     }
 
@@ -256,6 +257,11 @@ fn set_replaces_collapses_and_renames() {
     assert_eq!(only_names_set(&text, &["toolchain=clang"]), ["pg_clang_o2", "pg_clang_o3_lto"]);
     assert_eq!(only_names_set(&text, &["opt=o3"]), ["pg_o3", "pg_b"]);
     assert_eq!(only_names_set(&text, &["opt=o3", "lto=on"]), ["pg_b"]);
+    // The base is meant by the name that it has without `--set`, also when a run-axis is fixed.
+    let matrix = read(&text);
+    let set = ["jit=on".to_owned()];
+    let all = expand(&matrix, &matrix.experiments[0], &set, &MACHINE, recipe).expect("expands");
+    assert_eq!(all.base.map(|base| all.target(base).name), Some("pg_b.c_jit".to_owned()));
     let error = names(&text, &["optt=o3", "opt=o9", "x"]).expect_err("mistakes");
     for part in ["axis `optt` is not defined", "did you mean `opt`", "`o9`", "AXIS=SETTING"] {
         assert!(error.contains(part), "{part}: {error}");

@@ -28,6 +28,7 @@ impl Facts for GccOnly {
             files: Vec::new(),
             digest: Digest::of(b"gcc"),
             details: Default::default(),
+            sealed: None,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::diag::Diagnostic;
 use crate::matrix::decode::{Entry, Mistakes, Table, Text, lookup, select};
-use crate::matrix::model::{Condition, Engine, Experiment, Matrix, Rule, RuleKind};
+use crate::matrix::model::{Condition, Engine, Experiment, Matrix, Rule, RuleKind, SameCode};
 use crate::matrix::pattern::Pattern;
 use crate::matrix::read::config_names;
 use crate::matrix::read::workload::integer;
@@ -36,7 +36,12 @@ fn experiment(
     let names = matrix.sources.iter().map(|source| source.name.as_str());
     let sources = select("source", &sources, names, true, mistakes);
     let given = table.get("variants");
+    let place = given.as_ref().map(|entry| entry.node.span());
     let variants = words(given, mistakes);
+    if let (Some(place), true) = (place, variants.is_empty()) {
+        let help = "leave `variants` out for the build with every axis at its first setting";
+        mistakes.push(Diagnostic::at(&place, "`variants` names none").help(help));
+    }
     let names = matrix.variants.iter().map(|variant| variant.name.as_str());
     let variants = select("variant", &variants, names, false, mistakes);
     let given = table.get("configs");
@@ -74,10 +79,27 @@ fn experiment(
         base: base.map(|text| text.text.to_owned()),
         repeats: repeats as u32,
         seed,
+        same_code: same_code(table, mistakes),
         span: entry.key_span.clone(),
     };
     check(&experiment, matrix, mistakes);
     experiment
+}
+
+/// `same-code`: what becomes of targets with the same code.
+fn same_code(table: &mut Table<'_>, mistakes: &mut Mistakes) -> SameCode {
+    let entry = table.get("same-code");
+    let Some(word) = entry.and_then(|entry| entry.text(mistakes)) else { return SameCode::Share };
+    match word.text {
+        "share" => SameCode::Share,
+        "aa" => SameCode::Aa,
+        other => {
+            let message = format!("`{other}` is neither `share` nor `aa`");
+            let help = "targets with the same code are measured once, or each as an A/A pair";
+            mistakes.push(Diagnostic::at(&word.span, message).help(help));
+            SameCode::Share
+        }
+    }
 }
 
 /// What only shows when the parts are together.
@@ -102,6 +124,16 @@ fn check(experiment: &Experiment, matrix: &Matrix, mistakes: &mut Mistakes) {
             let message =
                 format!("no config of experiment `{name}` is for source `{}`", source.name);
             wrong(message, &format!("add a config of engine `{engine}` to `configs`"));
+        }
+    }
+    let engines: Vec<Engine> =
+        experiment.sources.iter().map(|source| matrix.sources[*source].engine).collect();
+    for config in experiment.configs.iter().filter_map(|config| matrix.configs.get(*config)) {
+        if !engines.is_empty() && !engines.contains(&config.engine) {
+            let (config, engine) = (&config.name, config.engine.name());
+            let message =
+                format!("config `{config}` of experiment `{name}` is for no source of it");
+            wrong(message, &format!("it is for engine `{engine}`: take it out of `configs`"));
         }
     }
 }

@@ -36,6 +36,11 @@ fn source(entry: &Entry<'_>, mut table: Table<'_>, mistakes: &mut Mistakes) -> S
         }
     });
     let patches = patches(&mut table, mistakes);
+    let prefix = table.entries().iter().any(|entry| entry.key == "prefix");
+    if let (Some(text), true) = (&version, prefix) {
+        let help = "leave `version` out: the server is asked for it";
+        mistakes.push(Diagnostic::at(&text.span, "an installed server has a version").help(help));
+    }
     let kind = kind(&mut table, version.is_some(), mistakes);
     let mut options = Options::default();
     if let Some(entry) = table.get("options")
@@ -135,24 +140,28 @@ fn kind(table: &mut Table<'_>, has_version: bool, mistakes: &mut Mistakes) -> Op
     Some(SourceKind::Archive { sha256: digest?, origins })
 }
 
-fn origin(text: &Text<'_>, mistakes: &mut Mistakes) -> Option<Origin> {
-    let word = text.text;
+/// Reads an origin; `None` for what is none.
+pub fn origin_of(word: &str) -> Option<Origin> {
     if word.strip_prefix("https://").is_some_and(|rest| !rest.is_empty()) {
         return Some(Origin::Https(word.to_owned()));
     }
     if let Some(path) = word.strip_prefix("file:").filter(|path| !path.is_empty()) {
         return Some(Origin::File(PathBuf::from(path)));
     }
-    if let Some((package, version)) =
-        word.strip_prefix("debian:").and_then(|rest| rest.split_once('='))
-        && !package.is_empty()
-        && !version.is_empty()
-    {
-        let (package, version) = (package.to_owned(), version.to_owned());
-        return Some(Origin::Debian { package, version });
+    let (package, version) = word.strip_prefix("debian:")?.split_once('=')?;
+    let (package, version) = (package.to_owned(), version.to_owned());
+    let whole = !package.is_empty() && !version.is_empty();
+    whole.then_some(Origin::Debian { package, version })
+}
+
+/// What origins look like, for messages.
+pub const ORIGINS: &str = "origins are `https://…`, `debian:PACKAGE=VERSION` and `file:PATH`";
+
+fn origin(text: &Text<'_>, mistakes: &mut Mistakes) -> Option<Origin> {
+    let origin = origin_of(text.text);
+    if origin.is_none() {
+        let message = format!("`{}` is not an origin", text.text);
+        mistakes.push(Diagnostic::at(&text.span, message).help(ORIGINS));
     }
-    let message = format!("`{word}` is not an origin");
-    let help = "origins are `https://…`, `debian:PACKAGE=VERSION` and `file:PATH`";
-    mistakes.push(Diagnostic::at(&text.span, message).help(help));
-    None
+    origin
 }

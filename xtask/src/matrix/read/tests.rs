@@ -155,6 +155,7 @@ fn syntax_mistakes_have_places() {
 #[test]
 fn ten_kinds_of_wrong_input() {
     let source = "[source.s]\nengine = 'postgres'\nversion = '15'\n";
+    let rev = format!("git = 'u'\nrev = '{}'\n", "0".repeat(40));
     for (text, message) in [
         ("".to_owned(), "the matrix file needs the key `schema`"),
         ("schema = 2".to_owned(), "this tool reads `schema = 1`"),
@@ -194,6 +195,18 @@ fn ten_kinds_of_wrong_input() {
             "schema = 1\n[workload.w]\nkind = 'sysbench'\nrows = 1\nmicrobenchmarks = ['pint']"
                 .to_owned(),
             "microbenchmark `pint` is not known",
+        ),
+        (
+            format!("schema = 1\n{source}{rev}[experiment.e]\nsources = 's'\nvariants = []"),
+            "`variants` names none",
+        ),
+        (
+            format!(
+                "schema = 1\n{source}{rev}[config.c]\nengine = 'postgres'\n\
+                 [config.my]\nengine = 'mysql'\n\
+                 [experiment.e]\nsources = 's'\nconfigs = ['c', 'my']"
+            ),
+            "config `my` of experiment `e` is for no source of it",
         ),
     ] {
         let found = mistakes(&text);
@@ -319,9 +332,10 @@ fn versions_without_a_recipe_are_refused_in_their_place() {
         assert!(shown.contains("matrix.toml:4:11"), "{shown}");
         assert!(shown.contains("the recipe builds 13 to 18"), "{shown}");
     }
-    // An installed server is not built; other engines count otherwise.
-    let installed = "schema = 1\n[source.pg]\nengine = \"postgres\"\nversion = \"12.1\"\n\
-                     prefix = \"/opt/pg\"\n";
+    // An installed server is not built, and asked for its version; other engines count otherwise.
+    let installed = "schema = 1\n[source.pg]\nengine = \"postgres\"\nprefix = \"/opt/pg\"\n";
     assert!(read(installed).is_ok());
+    let shown = read(&format!("{installed}version = \"15.1\"\n")).expect_err("a mistake");
+    assert!(shown.to_string().contains("leave `version` out: the server is asked"), "{shown}");
     assert!(read(&text("8.0.39").replace("postgres", "mysql")).is_ok());
 }
