@@ -1,5 +1,5 @@
-//! The text of the statements in the server's dialect: with marks for its values to prepare, or with
-//! its values to send as it is.
+//! The text of the statements in the server's dialect: with marks for its values to prepare, or
+//! with its values to send as it is.
 
 use catalog::protocol::WireProtocol;
 use catalog::{Column, Key, Statement};

@@ -15,6 +15,7 @@ use std::io::Write as _;
 use std::net::Shutdown;
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use catalog::protocol::Server;
@@ -32,8 +33,14 @@ const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
 
+/// How long a server may take to end a statement: one that does not answer must not keep the driver
+/// from closing its connections.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The user is not let in, by password or otherwise.
 const ACCESS_DENIED: [u16; 2] = [1045, 1698];
+/// There is no such connection.
+const UNKNOWN_THREAD: u16 = 1094;
 /// The statement is none of those that can be prepared: BEGIN before MariaDB 10.6, and in MySQL.
 const CANNOT_BE_PREPARED: u16 = 1295;
 
@@ -86,9 +93,15 @@ enum Form {
 impl Mysql {
     /// Connects, with the password of the environment if the server wants one.
     pub fn connect(server: &Server) -> anyhow::Result<Self> {
+        Self::connect_within(server, None)
+    }
+
+    /// The same, and from then on no answer may take longer than `patience`.
+    fn connect_within(server: &Server, patience: Option<Duration>) -> anyhow::Result<Self> {
         let socket = &server.socket;
         let stream = UnixStream::connect(socket)
             .with_context(|| format!("cannot connect to the server at `{socket}`"))?;
+        stream.set_read_timeout(patience)?;
         let mut connection = Self::over(stream, server);
         let password = std::env::var_os(PASSWORD).unwrap_or_default();
         connection
@@ -385,8 +398,12 @@ struct MysqlCancel {
 impl Cancel for MysqlCancel {
     fn cancel(&self) -> anyhow::Result<()> {
         let kill = format!("KILL QUERY {}", self.thread);
-        Mysql::connect(&self.server)?.query(kill.as_bytes(), None)?;
-        Ok(())
+        let mut connection = Mysql::connect_within(&self.server, Some(PATIENCE))?;
+        match connection.query(kill.as_bytes(), None) {
+            // The connection ended meanwhile, and its statement with it.
+            Err(Error::Server { number: Some(UNKNOWN_THREAD), .. }) => Ok(()),
+            other => Ok(other.map(drop)?),
+        }
     }
 
     fn hang_up(&self) {

@@ -2,6 +2,8 @@
 
 use std::io::Read as _;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const NONCE: &[u8] = b"ABCDEFGHIJKLMNOPQRST";
@@ -255,4 +257,34 @@ fn many_rows_are_as_many_statements_as_pieces() {
     let done = connection.bulk("INSERT INTO t VALUES ", &mut fill).unwrap();
     assert_eq!(done.affected, 2);
     assert_eq!(sent(connection, other), b"\x1d\0\0\0\x03INSERT INTO t VALUES (1),(2)");
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_a_panic(
+        answers in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..12),
+        first in prop::option::of(0u8..4),
+        capabilities in prop::sample::select(vec![ALL, NO_EOF]),
+    ) {
+        let mut answers = answers;
+        // A result of few columns gets further than what is wrong at once.
+        if let Some(columns) = first {
+            answers[0] = vec![columns];
+        }
+        let answers: Vec<&[u8]> = answers.iter().map(Vec::as_slice).collect();
+        let mut rows = Rows::new();
+        for attempt in 0..4 {
+            let (mut connection, other) = started(capabilities, &answers);
+            other.shutdown(Shutdown::Write).unwrap();
+            connection.statements.push(Statement::Prepared { id: 1, params: 0, typed: true });
+            // Whatever comes of it: an answer or an error.
+            let failed = match attempt {
+                0 => connection.query(b"", Some(&mut rows)).is_err(),
+                1 => connection.execute(Prepared(0), &Params::default(), Some(&mut rows)).is_err(),
+                2 => connection.prepare("").is_err(),
+                _ => connection.start(b"p").is_err(),
+            };
+            prop_assert!(failed || !answers[0].is_empty());
+        }
+    }
 }

@@ -179,7 +179,8 @@ proptest! {
         let _ = (greeting(&payload), success(&payload), self::columns(&payload));
         let _ = (column(&payload), description(&payload), failure(&payload));
         let _ = (end(&payload, true), end(&payload, false));
-        for row in [text_row(&payload, &columns), binary_row(&payload, &columns)].into_iter().flatten() {
+        let rows = [text_row(&payload, &columns), binary_row(&payload, &columns)];
+        for row in rows.into_iter().flatten() {
             prop_assert_eq!(row.len(), columns.len());
         }
     }
