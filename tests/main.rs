@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod build;
 mod judge;
+mod mysql;
 mod plan;
 mod reproduce;
 mod seal;

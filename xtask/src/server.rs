@@ -11,9 +11,12 @@
 
 pub mod access;
 pub mod config;
+pub mod mycnf;
+pub mod mysql;
 pub mod postgres;
 pub mod preload;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -34,9 +37,9 @@ use crate::proc::{Output, Proc, Running};
 use access::{Access, Seen};
 use preload::Library;
 
-/// The superuser of every private server.
+/// The superuser of every private PostgreSQL server.
 pub const USER: &str = "matrix";
-/// The database of the measured tables.
+/// The database of the measured tables in PostgreSQL.
 pub const DATABASE: &str = "postgres";
 /// How long a server may take until it answers; crash recovery is the longest case.
 pub const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -75,13 +78,7 @@ impl Install {
 
     fn check(&self) -> anyhow::Result<()> {
         if self.engine != Engine::Postgres {
-            return Err(coded(
-                Code::Input,
-                format!(
-                    "cannot run a `{}` server: only `postgres` servers can be run",
-                    self.engine.name()
-                ),
-            ));
+            return mysql::check(self);
         }
         for name in ["postgres", "initdb"] {
             let path = self.program(name);
@@ -98,11 +95,9 @@ impl Install {
 
 /// Makes a new data directory; `data` must not exist. The server's own messages go to `log`.
 ///
-/// Locale `C` and encoding `UTF8` on every host, so that the order of text and its cost are equal;
-/// no fsync, because a directory that is lost in a crash is made again.
-///
 /// # Errors
-/// When the installation is not complete, a path cannot be reached or `initdb` fails.
+/// When the installation is not complete, a path cannot be reached or the server's own program for
+/// it fails.
 pub fn init(
     access: &Access,
     install: &Install,
@@ -118,7 +113,24 @@ pub fn init(
         .with_context(|| format!("cannot make the data directory `{}`", data.display()))?;
     access.give(data)?;
     access.check_reach(&[&install.prefix, data])?;
+    match install.engine {
+        Engine::Postgres => initdb(access, install, init_args, data, log),
+        Engine::Mysql | Engine::Mariadb => mysql::init(access, install, init_args, data, log),
+    }
+    .with_context(|| format!("cannot make a data directory with `{}`", install.prefix.display()))
+}
+
+/// Locale `C` and encoding `UTF8` on every host, so that the order of text and its cost are equal;
+/// no fsync, because a directory that is lost in a crash is made again.
+fn initdb(
+    access: &Access,
+    install: &Install,
+    init_args: &[String],
+    data: &Path,
+    log: &Path,
+) -> anyhow::Result<()> {
     let seen = access.seen(&install.prefix, data, Path::new("/"));
+    let binds = binds(&seen, install, data, None);
     Proc::new(seen.prefix.join("bin/initdb"))
         .arg("-D")
         .arg(&seen.data)
@@ -127,12 +139,20 @@ pub fn init(
         .args(init_args)
         .log(log)
         .timeout(START_TIMEOUT)
-        .launch(access.tool(), spec(access, &seen, binds(&seen, install, data, None), &[]))
+        .launch(access.tool(), spec(access, &seen, binds, &[], Signal::SIGQUIT))
         .run()
-        .with_context(|| {
-            format!("cannot make a data directory with `{}`", install.prefix.display())
-        })?;
-    Ok(())
+        .map(drop)
+}
+
+/// What is worth a warning about a config before the server is started with it.
+///
+/// # Errors
+/// With [`Code::Input`] when the server is known to refuse it; when it is not whole.
+pub fn check_settings(install: &Install, settings: &Settings) -> anyhow::Result<Vec<String>> {
+    match install.engine {
+        Engine::Postgres => Ok(Vec::new()),
+        engine => mycnf::check(engine, &mysql::version(install)?, &settings.lines),
+    }
 }
 
 /// A running server; stopped when dropped.
@@ -144,6 +164,8 @@ pub struct Server {
     // Dropped first: the socket's folder goes only after the server.
     running: Running,
     proc: Proc,
+    engine: Engine,
+    kill: Signal,
     socket: PathBuf,
     log: PathBuf,
     version: Option<String>,
@@ -170,20 +192,19 @@ impl Server {
         access.give(folder.path())?;
         access.check_reach(&[&install.prefix, data, folder.path()])?;
         let seen = access.seen(&install.prefix, data, folder.path());
-        let text = config::postgresql_conf(&settings.lines, &seen.socket, PORT)?;
-        let file = data.join("postgresql.conf");
-        fs::write(&file, text)?;
-        access.give(&file)?;
-        let mut proc = Proc::new(seen.prefix.join("bin/postgres"))
-            .arg("-D")
-            .arg(&seen.data)
-            .log(log)
-            // Fast shutdown: ends sessions, writes a checkpoint.
-            .stop_signal(Signal::SIGINT)
-            .launch(
-                access.tool(),
-                spec(access, &seen, binds(&seen, install, data, Some(folder.path())), cpus),
-            );
+        // How it is stopped at once: when this tool dies, or its data are of no use any more.
+        let (proc, socket, kill) = match install.engine {
+            Engine::Postgres => {
+                let proc = postgres_command(access, settings, &seen, data)?;
+                (proc, format!(".s.PGSQL.{PORT}"), Signal::SIGQUIT)
+            }
+            Engine::Mysql | Engine::Mariadb => {
+                let proc = mysql::command(access, install, &settings.lines, &seen, data)?;
+                (proc, mysql::SOCKET.to_owned(), Signal::SIGKILL)
+            }
+        };
+        let binds = binds(&seen, install, data, Some(folder.path()));
+        let mut proc = proc.log(log).launch(access.tool(), spec(access, &seen, binds, cpus, kill));
         for (key, value) in &settings.env {
             proc = proc.env(key, value);
         }
@@ -195,8 +216,10 @@ impl Server {
         let mut server = Self {
             running: proc.spawn()?,
             proc,
+            engine: install.engine,
+            kill,
             version: None,
-            socket: folder.path().join(format!(".s.PGSQL.{PORT}")),
+            socket: folder.path().join(socket),
             log: log.to_owned(),
             _socket_folder: folder,
         };
@@ -212,11 +235,16 @@ impl Server {
 
     /// The server's address for the load driver.
     pub fn endpoint(&self) -> catalog::protocol::Server {
+        use catalog::protocol::WireProtocol;
+        let (protocol, user, database) = match self.engine {
+            Engine::Postgres => (WireProtocol::Postgres, USER, DATABASE),
+            Engine::Mysql | Engine::Mariadb => (WireProtocol::Mysql, mysql::USER, mysql::DATABASE),
+        };
         catalog::protocol::Server {
-            protocol: catalog::protocol::WireProtocol::Postgres,
+            protocol,
             socket: self.socket.to_string_lossy().into_owned(),
-            user: USER.to_owned(),
-            database: DATABASE.to_owned(),
+            user: user.to_owned(),
+            database: database.to_owned(),
         }
     }
 
@@ -229,19 +257,27 @@ impl Server {
         for cpu in cpus {
             set.set(*cpu).with_context(|| format!("no core {cpu}"))?;
         }
-        let pin = |pid: u32| sched_setaffinity(Pid::from_raw(pid as i32), &set);
+        let pin = |id: u32| sched_setaffinity(Pid::from_raw(id as i32), &set);
         // The first process first: what it starts from now on inherits.
         pin(self.id()).with_context(|| format!("cannot run the server on the cores {cpus:?}"))?;
-        for pid in Tracker::new(self.id())?.processes()? {
-            match pin(pid) {
-                // It ended meanwhile.
-                Ok(()) | Err(Errno::ESRCH) => {}
-                Err(error) => {
-                    return Err(error).context(format!("cannot move process {pid} to {cpus:?}"));
+        let tracker = Tracker::new(self.id())?;
+        let mut seen = BTreeSet::new();
+        loop {
+            let before = seen.len();
+            for thread in tracker.threads()? {
+                match if seen.insert(thread) { pin(thread) } else { Ok(()) } {
+                    // It ended meanwhile.
+                    Ok(()) | Err(Errno::ESRCH) => {}
+                    Err(error) => {
+                        return Err(error).context(format!("cannot move {thread} to {cpus:?}"));
+                    }
                 }
             }
+            // What a thread started before it was moved itself is seen when looking again.
+            if seen.len() == before {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// The version in the server's own words, when it has told it.
@@ -268,7 +304,11 @@ impl Server {
         loop {
             interrupt::check()?;
             self.check()?;
-            let refusal = match postgres::ping(&self.socket, USER, DATABASE) {
+            let answer = match self.engine {
+                Engine::Postgres => postgres::ping(&self.socket, USER, DATABASE),
+                _ => mysql::greeting::hear(&self.socket).map(Some),
+            };
+            let refusal = match answer {
                 Ok(version) => {
                     self.version = version;
                     return Ok(());
@@ -297,7 +337,12 @@ impl Server {
             Some(status) => {
                 let (stdout, stderr) = (Vec::new(), Vec::new());
                 let output = Output { status, stdout, stderr, elapsed: Duration::ZERO };
-                Err(self.proc.failure(&output).context("the server has ended"))
+                let words = match self.engine {
+                    Engine::Postgres => None,
+                    _ => mysql::complaint(&self.log),
+                };
+                let words = words.map_or_else(String::new, |words| format!(": {words}"));
+                Err(self.proc.failure(&output).context(format!("the server has ended{words}")))
             }
         }
     }
@@ -320,8 +365,8 @@ impl Server {
 
     /// Stops the server at once; its data directory is of no further use.
     pub fn abandon(mut self) {
-        // Immediate shutdown: no checkpoint, which could take longer than the measurement.
-        let _ = nix::sys::signal::kill(Pid::from_raw(self.running.id() as i32), Signal::SIGQUIT);
+        // Without a checkpoint, which could take longer than the measurement.
+        let _ = nix::sys::signal::kill(Pid::from_raw(self.running.id() as i32), self.kill);
         let _ = self.running.wait(Some(Duration::from_secs(10)));
     }
 }
@@ -354,13 +399,33 @@ fn binds(seen: &Seen, install: &Install, data: &Path, socket: Option<&Path>) -> 
     binds
 }
 
-fn spec(access: &Access, seen: &Seen, binds: Vec<Bind>, cpus: &[usize]) -> Spec {
+fn postgres_command(
+    access: &Access,
+    settings: &Settings,
+    seen: &Seen,
+    data: &Path,
+) -> anyhow::Result<Proc> {
+    let text = config::postgresql_conf(&settings.lines, &seen.socket, PORT)?;
+    let file = data.join("postgresql.conf");
+    fs::write(&file, text)?;
+    access.give(&file)?;
+    let proc = Proc::new(seen.prefix.join("bin/postgres")).arg("-D").arg(&seen.data);
+    // Fast shutdown: ends sessions, writes a checkpoint.
+    Ok(proc.stop_signal(Signal::SIGINT))
+}
+
+fn spec(
+    access: &Access,
+    seen: &Seen,
+    binds: Vec<Bind>,
+    cpus: &[usize],
+    death_signal: Signal,
+) -> Spec {
     Spec {
         binds,
         user: access.account().map(|account| (account.uid, account.gid)),
         cpus: cpus.to_vec(),
-        // Immediate shutdown, when this tool is killed.
-        death_signal: Some(Signal::SIGQUIT as i32),
+        death_signal: Some(death_signal as i32),
         cwd: Some(seen.data.clone()),
         umask: Some(0o077),
         ..Spec::default()
@@ -391,7 +456,8 @@ mod tests {
         let error = install(Engine::Postgres).check().expect_err("nothing there");
         assert_eq!(crate::exit::code_of(&error), Code::Environment);
         assert!(error.to_string().contains("`bin/postgres` is missing"), "{error}");
-        let error = install(Engine::Mysql).check().expect_err("not known");
-        assert_eq!(crate::exit::code_of(&error), Code::Input);
+        let error = install(Engine::Mariadb).check().expect_err("nothing there");
+        assert_eq!(crate::exit::code_of(&error), Code::Environment);
+        assert!(error.to_string().contains("`mariadbd`"), "{error}");
     }
 }

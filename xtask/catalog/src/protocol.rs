@@ -30,7 +30,7 @@ pub struct Job {
 pub struct Server {
     /// The wire protocol.
     pub protocol: WireProtocol,
-    /// The Unix socket's file (Postgres: `<dir>/.s.PGSQL.<port>`).
+    /// The Unix socket's file (Postgres: `<dir>/.s.PGSQL.<port>`; MySQL: `--socket`).
     pub socket: String,
     /// The user.
     pub user: String,
@@ -44,6 +44,8 @@ pub struct Server {
 pub enum WireProtocol {
     /// PostgreSQL's protocol 3.0.
     Postgres,
+    /// The protocol and the SQL of MySQL and MariaDB.
+    Mysql,
 }
 
 /// The tables `sbtest1` … `sbtestN`.
@@ -150,7 +152,8 @@ pub struct Measured {
     pub events: u64,
     /// Rows that came back.
     pub rows: u64,
-    /// Events that the server refused (a deadlock, a duplicate key), by SQLSTATE.
+    /// Events that the server refused (a deadlock, a duplicate key), by SQLSTATE (Postgres) or by
+    /// the server's error number (MySQL, whose SQLSTATE of a lock timeout stands for many errors).
     pub errors: Vec<(String, u64)>,
     /// Statements that ended in each whole second of the window.
     pub queries_per_second: Vec<u64>,

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context as _;
-use catalog::protocol::{Data, Server};
+use catalog::protocol::{Data, Server, WireProtocol};
 use catalog::{Microbenchmark, Statement, Step};
 
 use crate::connection::{self, Connection, Done, Error, Prepared, Rows};
@@ -65,7 +65,7 @@ impl Client {
         let steps = microbenchmark
             .steps
             .iter()
-            .map(|step| plan(&mut *connection, step, data.tables, prepared))
+            .map(|step| plan(&mut *connection, server.protocol, step, data.tables, prepared))
             .collect::<anyhow::Result<_>>()?;
         let draw = Draw::new(microbenchmark.distribution, data, seed, number);
         let (params, text) = (Params::default(), Vec::new());
@@ -130,6 +130,7 @@ impl Client {
 
 fn plan(
     connection: &mut dyn Connection,
+    protocol: WireProtocol,
     step: &Step,
     tables: u32,
     prepared: bool,
@@ -140,7 +141,7 @@ fn plan(
         _ => tables,
     };
     let send = (1..=tables).map(|table| {
-        let sql = Sql::new(step.statement, table);
+        let sql = Sql::new(protocol, step.statement, table);
         if !prepared {
             return Ok(Send::Text(sql));
         }

@@ -69,6 +69,21 @@ impl Content {
         out.push(b'\n');
     }
 
+    /// Appends the row `id` as one of the rows of `INSERT … (id, k, c, pad) VALUES`: digits and
+    /// dashes need no escape.
+    pub fn push_insert_row(&self, id: u64, out: &mut Vec<u8>) {
+        let mut rng = self.rng(id);
+        out.push(b'(');
+        push_decimal(id, out);
+        out.push(b',');
+        push_decimal(draw_k(&mut rng, self.rows), out);
+        out.extend_from_slice(b",'");
+        push_c(&mut rng, out);
+        out.extend_from_slice(b"','");
+        push_pad(&mut rng, out);
+        out.extend_from_slice(b"')");
+    }
+
     fn rng(&self, id: u64) -> Rng {
         Rng::of(&[self.seed, u64::from(self.table), id])
     }
@@ -153,6 +168,15 @@ mod tests {
         let row = content().row(77);
         let expected = format!("77\t{}\t{}\t{}\n", row.k, row.c, row.pad);
         assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_row_to_insert_is_the_row() {
+        let mut out = Vec::new();
+        content().push_insert_row(77, &mut out);
+        let row = content().row(77);
+        let expected = format!("(77,{},'{}','{}')", row.k, row.c, row.pad);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl Draw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::params::Value;
 
     const DATA: Data = Data { tables: 3, rows: 1000, seed: 1 };
 
@@ -128,7 +129,12 @@ mod tests {
         let mut params = Params::default();
         let table = draw.table(statement);
         draw.values(statement, table, &mut params);
-        params.iter().map(|v| std::str::from_utf8(v).unwrap().parse().unwrap()).collect()
+        params.iter().map(number).collect()
+    }
+
+    fn number(value: Value<'_>) -> u64 {
+        let Value::Number(number) = value else { panic!("{value:?} is no number") };
+        number
     }
 
     fn draw(distribution: Distribution, client: u32) -> Draw {
@@ -177,10 +183,10 @@ mod tests {
             let table = draw.table(Statement::Delete);
             let mut params = Params::default();
             draw.values(Statement::Delete, table, &mut params);
-            let deleted = params.iter().next().unwrap().to_vec();
+            let deleted = params.iter().next().map(number);
             assert_eq!(draw.table(Statement::Reinsert), table);
             draw.values(Statement::Reinsert, table, &mut params);
-            assert_eq!(params.iter().next().unwrap(), deleted);
+            assert_eq!(params.iter().next().map(number), deleted);
             assert_eq!(params.len(), 4);
         }
     }

@@ -1,23 +1,24 @@
-//! Makes the tables and fills them: COPY, then the secondary indexes, then VACUUM, ANALYZE and a
-//! checkpoint, so that every load of one seed leaves the server the same work.
+//! Makes the tables and fills them, then the secondary indexes, then what brings the server to rest
+//! (statistics, pages written), so that every load of one seed leaves it the same work.
 //!
 //! One connection fills one table: rows then lie in the order of their ids, whatever the number of
 //! connections, and plans and cache hits do not depend on it.
+
+mod mysql;
+mod postgres;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use catalog::protocol::Event;
+use catalog::protocol::{Event, WireProtocol};
 
 use crate::connection::{self, Connection};
 use crate::content::Content;
 use crate::emit::Emitter;
 use crate::job::Job;
 
-/// About as much as a socket takes at once.
-const PIECE_BYTES: usize = 128 * 1024;
 /// A row is at most this long; pieces end before their buffer must grow.
 const ROW_BYTES: usize = 256;
 /// How often progress is told.
@@ -58,8 +59,9 @@ pub fn load(job: &Job, connections: u32, emitter: &mut Emitter) -> anyhow::Resul
     if let Some(error) = failures.into_inner().expect("no holder panics").into_iter().next() {
         return Err(error);
     }
-    let mut connection = connection::connect(&job.server)?;
-    execute(&mut *connection, "CHECKPOINT")?;
+    if job.server.protocol == WireProtocol::Postgres {
+        postgres::finish(&mut *connection::connect(&job.server)?)?;
+    }
     let rows = job.data.rows * u64::from(job.data.tables);
     emitter.emit(&Event::Loaded { seconds: begin.elapsed().as_secs_f64(), rows })
 }
@@ -82,43 +84,43 @@ fn fill_table(
     table: u32,
     loaded: &AtomicU64,
 ) -> anyhow::Result<()> {
+    let mut filler = Filler { content: Content::new(&job.data, table), id: 0, loaded };
     let rows = job.data.rows;
-    execute(connection, "BEGIN")?;
-    execute(connection, &create_table(table))?;
-    let copied = copy(connection, &Content::new(&job.data, table), table, rows, loaded)?;
-    ensure!(copied == rows, "the server took {copied} of {rows} rows");
-    execute(connection, &format!("SELECT setval('sbtest{table}_id_seq', {rows})"))?;
-    execute(connection, "COMMIT")?;
-    execute(connection, &format!("CREATE INDEX k_{table} ON sbtest{table} (k)"))?;
-    execute(connection, &format!("VACUUM (ANALYZE) sbtest{table}"))
+    match job.server.protocol {
+        WireProtocol::Postgres => postgres::fill_table(connection, table, rows, &mut filler),
+        WireProtocol::Mysql => mysql::fill_table(connection, table, rows, &mut filler),
+    }
 }
 
-/// sysbench's table. The primary key is there from the beginning, as it is with sysbench.
-fn create_table(table: u32) -> String {
-    format!(
-        "CREATE TABLE sbtest{table} (id SERIAL PRIMARY KEY, k INTEGER DEFAULT 0 NOT NULL, \
-         c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL)"
-    )
+/// The rows of a table, one after the other.
+struct Filler<'a> {
+    content: Content,
+    /// The last row that was given.
+    id: u64,
+    loaded: &'a AtomicU64,
 }
 
-fn copy(
-    connection: &mut dyn Connection,
-    content: &Content,
-    table: u32,
-    rows: u64,
-    loaded: &AtomicU64,
-) -> anyhow::Result<u64> {
-    let mut id = 0;
-    let mut fill = |piece: &mut Vec<u8>| {
-        let before = id;
-        while id < rows && piece.len() + ROW_BYTES < PIECE_BYTES {
-            id += 1;
-            content.push_copy_line(id, piece);
-        }
-        loaded.fetch_add(id - before, Ordering::Relaxed);
-    };
-    let sql = format!("COPY sbtest{table} (id, k, c, pad) FROM STDIN");
-    Ok(connection.copy_in(&sql, &mut fill)?.affected)
+impl Filler<'_> {
+    /// Sends all `rows` with `sql`, in pieces of about `piece_bytes`. `push` appends one row.
+    fn send(
+        &mut self,
+        connection: &mut dyn Connection,
+        sql: &str,
+        (rows, piece_bytes): (u64, usize),
+        push: fn(&Content, u64, &mut Vec<u8>),
+    ) -> anyhow::Result<()> {
+        let mut fill = |piece: &mut Vec<u8>| {
+            let before = self.id;
+            while self.id < rows && piece.len() + ROW_BYTES < piece_bytes {
+                self.id += 1;
+                push(&self.content, self.id, piece);
+            }
+            self.loaded.fetch_add(self.id - before, Ordering::Relaxed);
+        };
+        let done = connection.bulk(sql, &mut fill).with_context(|| format!("`{sql}…` failed"))?;
+        ensure!(done.affected == rows, "the server took {} of {rows} rows", done.affected);
+        Ok(())
+    }
 }
 
 fn execute(connection: &mut dyn Connection, sql: &str) -> anyhow::Result<()> {

@@ -1,49 +1,99 @@
-//! The values of one statement, as text: what both protocols take for bound values and what stands
-//! in a statement that is sent as text. One buffer, used again for every statement.
+//! The values of one statement. Numbers stay numbers, because one protocol sends them in binary and
+//! another as text; texts share one buffer, which is used again for every statement.
+
+use std::fmt;
+
+/// The longest number in decimal.
+const DIGITS: usize = 20;
+
+/// One value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// An integer.
+    Number(u64),
+    /// A text: digits and dashes.
+    Text(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// Hands the value as text to `take`, without allocating.
+    #[inline]
+    pub fn with_text<T>(self, take: impl FnOnce(&[u8]) -> T) -> T {
+        match self {
+            Self::Number(number) => {
+                let mut digits = [0; DIGITS];
+                take(decimal(number, &mut digits))
+            }
+            Self::Text(text) => take(text),
+        }
+    }
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with_text(|text| f.write_str(&String::from_utf8_lossy(text)))
+    }
+}
 
 /// The values of one statement.
 #[derive(Debug, Default)]
 pub struct Params {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    values: Vec<Stored>,
+    texts: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    Number(u64),
+    /// It begins where the text before it ends.
+    Text {
+        end: usize,
+    },
 }
 
 impl Params {
     /// Forgets the values and keeps the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
+        self.values.clear();
+        self.texts.clear();
     }
 
     /// Appends a number.
     pub fn push_number(&mut self, number: u64) {
-        push_decimal(number, &mut self.bytes);
-        self.ends.push(self.bytes.len());
+        self.values.push(Stored::Number(number));
     }
 
     /// Appends a text that `write` appends to the buffer.
     pub fn push_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.bytes);
-        self.ends.push(self.bytes.len());
+        write(&mut self.texts);
+        self.values.push(Stored::Text { end: self.texts.len() });
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.values.len()
     }
 
     /// The values in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.ends.len()).map(|at| {
-            let begin = if at == 0 { 0 } else { self.ends[at - 1] };
-            &self.bytes[begin..self.ends[at]]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'_>> {
+        let mut begin = 0;
+        self.values.iter().map(move |stored| match *stored {
+            Stored::Number(number) => Value::Number(number),
+            Stored::Text { end } => {
+                let text = &self.texts[begin..end];
+                begin = end;
+                Value::Text(text)
+            }
         })
     }
 }
 
 /// Appends `number` in decimal.
-pub fn push_decimal(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
+pub fn push_decimal(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(decimal(number, &mut [0; DIGITS]));
+}
+
+fn decimal(mut number: u64, digits: &mut [u8; DIGITS]) -> &[u8] {
     let mut at = digits.len();
     loop {
         at -= 1;
@@ -53,7 +103,7 @@ pub fn push_decimal(mut number: u64, out: &mut Vec<u8>) {
             break;
         }
     }
-    out.extend_from_slice(&digits[at..]);
+    &digits[at..]
 }
 
 #[cfg(test)]
@@ -63,13 +113,18 @@ mod tests {
     #[test]
     fn values_come_back_in_order() {
         let mut params = Params::default();
-        params.push_number(5);
+        params.push_text(|out| out.extend_from_slice(b"gone"));
         params.clear();
-        params.push_number(70);
         params.push_text(|out| out.extend_from_slice(b"a-b"));
+        params.push_number(70);
         params.push_text(|_| {});
-        assert_eq!(params.len(), 3);
-        assert_eq!(params.iter().collect::<Vec<_>>(), [b"70".as_slice(), b"a-b", b""]);
+        params.push_text(|out| out.extend_from_slice(b"c"));
+        assert_eq!(params.len(), 4);
+        let expected =
+            [Value::Text(b"a-b"), Value::Number(70), Value::Text(b""), Value::Text(b"c")];
+        assert_eq!(params.iter().collect::<Vec<_>>(), expected);
+        let texts: Vec<String> = params.iter().map(|value| value.to_string()).collect();
+        assert_eq!(texts, ["a-b", "70", "", "c"]);
     }
 
     #[test]

@@ -133,8 +133,8 @@ fn work(client: &mut Client, number: usize, shared: &Shared) -> anyhow::Result<C
 
 /// Counts and rolls back an event that was refused; `false` when the error must end the run.
 fn go_on(client: &mut Client, error: &Error, counts: &mut Counts) -> anyhow::Result<bool> {
-    let Some(sqlstate) = error.expected() else { return Ok(false) };
-    counts.refused(Instant::now(), sqlstate);
+    let Some(code) = error.expected() else { return Ok(false) };
+    counts.refused(Instant::now(), &code);
     client.roll_back().context("cannot roll back an event that the server refused")?;
     Ok(true)
 }

@@ -1,5 +1,7 @@
-//! The text of the statements: with `$1` … to prepare, or with its values to send as it is.
+//! The text of the statements in the server's dialect: with marks for its values to prepare, or
+//! with its values to send as it is.
 
+use catalog::protocol::WireProtocol;
 use catalog::{Column, Key, Statement};
 
 use crate::params::Params;
@@ -11,6 +13,7 @@ pub struct Sql {
     pieces: Vec<String>,
     /// For each value whether it is text, which is quoted when it stands in the statement.
     quoted: Vec<bool>,
+    protocol: WireProtocol,
 }
 
 /// In [`shape`]: a number.
@@ -20,12 +23,13 @@ const TEXT: char = '@';
 
 impl Sql {
     /// `statement` against `sbtest<table>`.
-    pub fn new(statement: Statement, table: u32) -> Self {
-        let shape = shape(statement, table);
+    pub fn new(protocol: WireProtocol, statement: Statement, table: u32) -> Self {
+        let shape = shape(protocol, statement, table);
         let quoted = shape.chars().filter(|c| [NUMBER, TEXT].contains(c)).map(|c| c == TEXT);
         Self {
             quoted: quoted.collect(),
             pieces: shape.split([NUMBER, TEXT]).map(str::to_owned).collect(),
+            protocol,
         }
     }
 
@@ -33,7 +37,11 @@ impl Sql {
     pub fn to_prepare(&self) -> String {
         let mut sql = self.pieces[0].clone();
         for (at, piece) in self.pieces.iter().enumerate().skip(1) {
-            sql.push_str(&format!("${at}{piece}"));
+            match self.protocol {
+                WireProtocol::Postgres => sql.push_str(&format!("${at}")),
+                WireProtocol::Mysql => sql.push('?'),
+            }
+            sql.push_str(piece);
         }
         sql
     }
@@ -45,7 +53,7 @@ impl Sql {
         for ((value, quoted), piece) in params.iter().zip(&self.quoted).zip(&self.pieces[1..]) {
             let quote: &[u8] = if *quoted { b"'" } else { b"" };
             out.extend_from_slice(quote);
-            out.extend_from_slice(value);
+            value.with_text(|text| out.extend_from_slice(text));
             out.extend_from_slice(quote);
             out.extend_from_slice(piece.as_bytes());
         }
@@ -53,7 +61,7 @@ impl Sql {
 }
 
 /// The statement with marks for its values.
-fn shape(statement: Statement, table: u32) -> String {
+fn shape(protocol: WireProtocol, statement: Statement, table: u32) -> String {
     let list = |count: u32| vec![NUMBER.to_string(); count as usize].join(",");
     match statement {
         Statement::Begin => "BEGIN".to_owned(),
@@ -89,7 +97,15 @@ fn shape(statement: Statement, table: u32) -> String {
         Statement::Reinsert => {
             format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES (#, #, @, @)")
         }
-        Statement::Insert => format!("INSERT INTO sbtest{table} (k, c, pad) VALUES (#, @, @)"),
+        Statement::Insert => match protocol {
+            WireProtocol::Postgres => {
+                format!("INSERT INTO sbtest{table} (k, c, pad) VALUES (#, @, @)")
+            }
+            // The form of sysbench: an id of 0 asks for the next one.
+            WireProtocol::Mysql => {
+                format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES (0, #, @, @)")
+            }
+        },
     }
 }
 
@@ -111,16 +127,26 @@ fn key(key: Key) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use WireProtocol::{Mysql, Postgres};
+
     use super::*;
 
-    fn with_values(statement: Statement, numbers_and_texts: &[&str]) -> String {
+    fn with_values(
+        protocol: WireProtocol,
+        statement: Statement,
+        numbers_and_texts: &[&str],
+    ) -> String {
         let mut params = Params::default();
         for value in numbers_and_texts {
             params.push_text(|out| out.extend_from_slice(value.as_bytes()));
         }
         let mut out = Vec::new();
-        Sql::new(statement, 3).push_with_values(&params, &mut out);
+        Sql::new(protocol, statement, 3).push_with_values(&params, &mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    fn to_prepare(statement: Statement) -> [String; 2] {
+        [Postgres, Mysql].map(|protocol| Sql::new(protocol, statement, 2).to_prepare())
     }
 
     #[test]
@@ -128,30 +154,50 @@ mod tests {
         let statement =
             Statement::SelectIn { columns: &[Column::K, Column::C], key: Key::K, count: 3 };
         assert_eq!(
-            Sql::new(statement, 2).to_prepare(),
-            "SELECT k,c FROM sbtest2 WHERE k IN ($1,$2,$3)"
+            to_prepare(statement),
+            [
+                "SELECT k,c FROM sbtest2 WHERE k IN ($1,$2,$3)",
+                "SELECT k,c FROM sbtest2 WHERE k IN (?,?,?)"
+            ]
         );
         assert_eq!(
-            with_values(statement, &["7", "8", "9"]),
+            with_values(Postgres, statement, &["7", "8", "9"]),
             "SELECT k,c FROM sbtest3 WHERE k IN (7,8,9)"
         );
     }
 
     #[test]
     fn texts_are_quoted_and_numbers_are_not() {
+        for protocol in [Postgres, Mysql] {
+            assert_eq!(
+                with_values(protocol, Statement::Reinsert, &["1", "2", "0-1", "3-4"]),
+                "INSERT INTO sbtest3 (id, k, c, pad) VALUES (1, 2, '0-1', '3-4')"
+            );
+        }
         assert_eq!(
-            with_values(Statement::Reinsert, &["1", "2", "0-1", "3-4"]),
-            "INSERT INTO sbtest3 (id, k, c, pad) VALUES (1, 2, '0-1', '3-4')"
+            to_prepare(Statement::UpdateNonindex),
+            ["UPDATE sbtest2 SET c=$1 WHERE id=$2", "UPDATE sbtest2 SET c=? WHERE id=?"]
+        );
+    }
+
+    #[test]
+    fn the_server_gives_the_id_of_an_insert() {
+        assert_eq!(
+            with_values(Postgres, Statement::Insert, &["2", "0-1", "3-4"]),
+            "INSERT INTO sbtest3 (k, c, pad) VALUES (2, '0-1', '3-4')"
         );
         assert_eq!(
-            Sql::new(Statement::UpdateNonindex, 1).to_prepare(),
-            "UPDATE sbtest1 SET c=$1 WHERE id=$2"
+            with_values(Mysql, Statement::Insert, &["2", "0-1", "3-4"]),
+            "INSERT INTO sbtest3 (id, k, c, pad) VALUES (0, 2, '0-1', '3-4')"
         );
     }
 
     #[test]
     fn without_values_the_text_is_the_statement() {
-        assert_eq!(Sql::new(Statement::Begin, 1).to_prepare(), "BEGIN");
-        assert_eq!(with_values(Statement::Scan, &[]), "SELECT * FROM sbtest3 WHERE LENGTH(c) < 0");
+        assert_eq!(to_prepare(Statement::Begin), ["BEGIN", "BEGIN"]);
+        assert_eq!(
+            with_values(Mysql, Statement::Scan, &[]),
+            "SELECT * FROM sbtest3 WHERE LENGTH(c) < 0"
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use anyhow::{Context as _, anyhow};
 use catalog::Microbenchmark;
-use catalog::protocol::Event;
+use catalog::protocol::{Event, WireProtocol};
 
 use self::truth::Truth;
 use crate::client::Client;
@@ -83,7 +83,7 @@ fn one_event(
         Some(error) => Err(error),
         None => read_back(&mut *client.connection, &truth),
     };
-    put_back(&mut *client.connection, &truth)?;
+    put_back(&mut *client.connection, &truth, job.server.protocol)?;
     Ok((statements, rows + read_back?))
 }
 
@@ -103,8 +103,12 @@ fn read_back(connection: &mut dyn Connection, truth: &Truth) -> anyhow::Result<u
 }
 
 /// Makes the touched rows again what they were when loaded.
-fn put_back(connection: &mut dyn Connection, truth: &Truth) -> anyhow::Result<()> {
-    for sql in truth.undo() {
+fn put_back(
+    connection: &mut dyn Connection,
+    truth: &Truth,
+    protocol: WireProtocol,
+) -> anyhow::Result<()> {
+    for sql in truth.undo(protocol) {
         connection
             .query(sql.as_bytes(), None)
             .map_err(|error| anyhow!(error).context("cannot put the rows back; load again"))?;

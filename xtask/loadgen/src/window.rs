@@ -51,7 +51,7 @@ pub struct Counts {
     pub events: u64,
     /// Rows that came back.
     pub rows: u64,
-    /// Refused events by SQLSTATE.
+    /// Refused events by the code of [`crate::connection::Error::expected`].
     pub errors: BTreeMap<String, u64>,
     /// Statements in each second, the last of which may be cut short by the end.
     pub seconds: Vec<u64>,
@@ -99,12 +99,12 @@ impl Counts {
     }
 
     /// An event was refused at `now`. `false` when the window is over.
-    pub fn refused(&mut self, now: Instant, sqlstate: &str) -> bool {
+    pub fn refused(&mut self, now: Instant, code: &str) -> bool {
         if now >= self.window.end {
             return false;
         }
         if now >= self.window.begin {
-            *self.errors.entry(sqlstate.to_owned()).or_default() += 1;
+            *self.errors.entry(code.to_owned()).or_default() += 1;
         }
         true
     }

@@ -3,18 +3,19 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts its own server, without the tool")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use std::io::Write as _;
+mod support;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use catalog::MICROBENCHMARKS;
-use catalog::protocol::{Action, Data, Event, Job, Measured, Run, Server, VERSION, WireProtocol};
+use catalog::protocol::{Action, Data, Event, Measured, Server, WireProtocol};
+use nix::sys::signal::Signal;
+
+use self::support::{DATA, failure, is_plausible, last, loadgen, measured, run, verify, wait_for};
 
 const BIN: &str = "/usr/lib/postgresql/15/bin";
-/// Whom the server runs as when the test runs as root, which PostgreSQL refuses.
-const NOBODY: u32 = 65_534;
-const DATA: Data = Data { tables: 2, rows: 3000, seed: 42 };
 
 /// A private server, stopped and removed at the end.
 struct Postgres {
@@ -24,16 +25,7 @@ struct Postgres {
 
 impl Postgres {
     fn start() -> Self {
-        let installed = Path::new(BIN).join("postgres");
-        assert!(
-            installed.exists(),
-            "this test needs {}: install the package `postgresql-15`",
-            installed.display()
-        );
-        let directory = tempfile::Builder::new().prefix("loadgen").tempdir().unwrap();
-        if is_root() {
-            std::os::unix::fs::chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        }
+        let directory = support::folder();
         let data = directory.path().join("data");
         let initdb = unprivileged("initdb")
             .arg("-D")
@@ -56,11 +48,7 @@ impl Postgres {
             .spawn()
             .unwrap();
         let postgres = Self { directory, server };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !postgres.is_ready() {
-            assert!(Instant::now() < deadline, "{}", postgres.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_for(|| postgres.is_ready(), || postgres.log());
         postgres
     }
 
@@ -71,9 +59,7 @@ impl Postgres {
 
     /// A fast shutdown: connections are ended.
     fn interrupt(&self) {
-        let pid = nix::unistd::Pid::from_raw(self.server.id().try_into().unwrap());
-        // It may have ended already.
-        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
+        support::signal(&self.server, Signal::SIGINT);
     }
 
     fn socket(&self) -> PathBuf {
@@ -104,32 +90,20 @@ impl Postgres {
             user: "postgres".to_owned(),
             database: "postgres".to_owned(),
         };
-        let job = Job { version: VERSION, server, data, action };
-        events(&loadgen(&serde_json::to_string(&job).unwrap()))
+        support::drive(server, data, action, &[])
     }
 
     /// Runs a job that must succeed; its last event.
     fn last(&self, action: Action) -> Event {
-        let (code, mut events) = self.drive(action.clone());
-        assert_eq!(code, 0, "{action:?} {events:?}\n{}", self.log());
-        events.pop().unwrap()
+        last(self.drive(action))
     }
 
     fn measure(&self, name: &str, threads: u32, prepared: bool) -> Measured {
-        match self.last(Action::Run(run(name, threads, 0.2, prepared))) {
-            Event::Measured(measured) => measured,
-            other => panic!("{name}: {other:?}"),
-        }
+        measured(self.drive(run(name, threads, 0.2, prepared)))
     }
 
     fn failure(&self, action: Action) -> String {
-        match self.drive(action) {
-            (1, events) => match events.last() {
-                Some(Event::Failed { reason }) => reason.clone(),
-                other => panic!("{other:?}"),
-            },
-            other => panic!("{other:?}"),
-        }
+        failure(self.drive(action))
     }
 }
 
@@ -140,57 +114,14 @@ impl Drop for Postgres {
     }
 }
 
-fn is_root() -> bool {
-    nix::unistd::geteuid().is_root()
-}
-
 fn unprivileged(program: &str) -> Command {
-    let program = Path::new(BIN).join(program);
-    if !is_root() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    let id = NOBODY.to_string();
-    command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
-    command
-}
-
-fn loadgen(job: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(job.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
-
-fn events(output: &Output) -> (i32, Vec<Event>) {
-    let text = std::str::from_utf8(&output.stdout).unwrap();
-    let events = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    (output.status.code().unwrap(), events)
-}
-
-fn run(name: &str, threads: u32, seconds: f64, prepared: bool) -> Run {
-    Run {
-        microbenchmark: name.to_owned(),
-        threads,
-        warmup_seconds: 0.05,
-        seconds,
-        prepared,
-        seed: 7,
-    }
-}
-
-fn verify(name: &str) -> Action {
-    Action::Verify { microbenchmark: name.to_owned() }
+    support::unprivileged(&Path::new(BIN).join(program), "postgresql-15")
 }
 
 #[test]
 fn loads_verifies_and_measures() {
     let postgres = Postgres::start();
-    let unloaded = postgres.failure(Action::Run(run("scan", 1, 0.2, true)));
+    let unloaded = postgres.failure(run("scan", 1, 0.2, true));
     assert!(unloaded.contains("`sbtest1`") || unloaded.contains("\"sbtest1\""), "{unloaded}");
 
     let Event::Loaded { rows, .. } = postgres.last(Action::Load { connections: 2 }) else {
@@ -213,7 +144,7 @@ fn loads_verifies_and_measures() {
     for microbenchmark in &MICROBENCHMARKS {
         for prepared in [true, false] {
             let measured = postgres.measure(microbenchmark.name, 2, prepared);
-            is_plausible(microbenchmark, &measured);
+            is_plausible(microbenchmark, &measured, &["23505", "40001", "40P01"]);
         }
     }
     refused_events_are_counted_and_rolled_back(&postgres);
@@ -258,7 +189,7 @@ fn a_wrong_row_is_found(postgres: &Postgres) {
 }
 
 fn the_window_is_told_in_order(postgres: &Postgres) {
-    let (code, events) = postgres.drive(Action::Run(run("point-query", 2, 2.4, true)));
+    let (code, events) = postgres.drive(run("point-query", 2, 2.4, true));
     assert_eq!(code, 0, "{events:?}");
     let [
         Event::WindowBegin,
@@ -283,34 +214,12 @@ fn the_window_is_told_in_order(postgres: &Postgres) {
     assert!(measured.client.context_switches > 0);
 }
 
-fn is_plausible(microbenchmark: &catalog::Microbenchmark, measured: &Measured) {
-    let name = microbenchmark.name;
-    let events = measured.events;
-    let per_event = u64::from(microbenchmark.queries_per_event());
-    assert!(measured.queries > 0, "{name}: {measured:?}");
-    // Two clients may each be inside an event at both ends of the window; a refused event has run
-    // some of its statements.
-    let refused: u64 = measured.errors.iter().map(|(_, count)| count).sum();
-    let slack = (4 + refused) * per_event;
-    assert!(measured.queries.abs_diff(events * per_event) <= slack, "{name}: {measured:?}");
-    for (sqlstate, _) in &measured.errors {
-        assert!(["23505", "40001", "40P01"].contains(&sqlstate.as_str()), "{name}: {sqlstate}");
-    }
-    if per_event == 1 {
-        assert!(measured.errors.is_empty(), "{name}: {measured:?}");
-        assert!(measured.latency.max_us > 0 && measured.latency.mean_us > 0.0, "{name}");
-    }
-    let returns_rows =
-        (microbenchmark.read_only() && !name.starts_with("scan")) || name.starts_with("read-write");
-    assert_eq!(measured.rows > 0, returns_rows, "{name}: {measured:?}");
-}
-
 /// Eight clients on ten rows get into each other's way all the time.
 fn refused_events_are_counted_and_rolled_back(postgres: &Postgres) {
     let count = "SELECT count(*) FROM sbtest1 WHERE id <= 10";
     let before = postgres.psql(count);
     let few = Data { tables: 1, rows: 10, ..DATA };
-    let (code, events) = postgres.drive_on(few, Action::Run(run("write-only", 8, 0.5, true)));
+    let (code, events) = postgres.drive_on(few, run("write-only", 8, 0.5, true));
     let Some(Event::Measured(measured)) = events.last() else { panic!("{code} {events:?}") };
     assert!(measured.errors.iter().any(|(_, count)| *count > 0), "{measured:?}");
     let expected = ["23505", "40P01"];
@@ -340,23 +249,15 @@ fn a_statement_longer_than_the_window_is_no_number(postgres: &Postgres) {
         .spawn()
         .unwrap();
     let locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted";
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while postgres.psql(locked) != "2" {
-        assert!(Instant::now() < deadline, "the tables were not locked");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| postgres.psql(locked) == "2", || "the tables were not locked".to_owned());
     let begin = Instant::now();
-    let reason = postgres.failure(Action::Run(run("update-nonindex", 2, 0.3, false)));
+    let reason = postgres.failure(run("update-nonindex", 2, 0.3, false));
     assert!(reason.contains("no statement of `update-nonindex_range=100` ended"), "{reason}");
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     psql.kill().unwrap();
     psql.wait().unwrap();
     let running = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loadgen'";
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while postgres.psql(running) != "0" {
-        assert!(Instant::now() < deadline, "a statement runs on in the server");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| postgres.psql(running) == "0", || "a statement runs on".to_owned());
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE \
                '%pg_sleep(60)' AND pid <> pg_backend_pid()";
     postgres.psql(end);
@@ -364,12 +265,9 @@ fn a_statement_longer_than_the_window_is_no_number(postgres: &Postgres) {
 
 fn a_lost_server_is_a_failure(mut postgres: Postgres) {
     std::thread::scope(|scope| {
-        let failing =
-            scope.spawn(|| postgres.failure(Action::Run(run("point-query", 2, 30.0, true))));
+        let failing = scope.spawn(|| postgres.failure(run("point-query", 2, 30.0, true)));
         let busy = "SELECT count(*) > 1 FROM pg_stat_activity WHERE application_name = 'loadgen'";
-        while postgres.psql(busy) != "t" {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_for(|| postgres.psql(busy) == "t", || "the clients did not come".to_owned());
         postgres.interrupt();
         let reason = failing.join().unwrap();
         assert!(reason.contains("terminating connection"), "{reason}");
@@ -382,7 +280,7 @@ fn a_lost_server_is_a_failure(mut postgres: Postgres) {
 #[test]
 fn a_job_that_is_none_is_exit_code_2() {
     for text in ["", "{", "[]", r#"{"version": 99}"#, r#"{"version": 1, "nonsense": true}"#] {
-        let output = loadgen(text);
+        let output = loadgen(text, &[]);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(output.stdout.is_empty(), "{text}");
         let message = String::from_utf8(output.stderr).unwrap();

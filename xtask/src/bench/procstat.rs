@@ -85,6 +85,15 @@ impl Tracker {
         Ok(self.tree()?.into_keys().collect())
     }
 
+    /// The live threads of all processes of the tree.
+    ///
+    /// # Errors
+    /// When the tree is gone.
+    pub fn threads(&self) -> anyhow::Result<Vec<u32>> {
+        let folders = self.processes()?.into_iter().map(|pid| self.proc.join(pid.to_string()));
+        Ok(folders.flat_map(|folder| threads(&folder)).map(|(thread, _)| thread).collect())
+    }
+
     /// Reads everything, all of it or nothing: what is left out would look like a saving.
     ///
     /// # Errors

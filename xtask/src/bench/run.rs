@@ -18,7 +18,7 @@ use crate::interrupt;
 use crate::progress::Task;
 use crate::record::Record;
 use crate::server::access::Access;
-use crate::server::{START_TIMEOUT, Server};
+use crate::server::{self, START_TIMEOUT, Server};
 
 mod visit;
 
@@ -174,11 +174,19 @@ impl<'a> Runner<'a> {
             target.install.engine,
             target.source,
             &target.configure,
-            &target.init,
+            (&target.init, &target.server.lines),
             &self.plan.data,
             self.driver,
         );
-        match snapshot::ensure(self.env, &self.access, &target.install, &contents, self.driver) {
+        // A config that the server would refuse is told before anything is loaded for it.
+        let checked = server::check_settings(&target.install, &target.server);
+        let loaded = checked.and_then(|warnings| {
+            for warning in warnings {
+                self.env.reporter.warn(format!("{}: {warning}", target.config));
+            }
+            snapshot::ensure(self.env, &self.access, &target.install, &contents, self.driver)
+        });
+        match loaded {
             Ok(data) => {
                 self.snapshots.insert(visit.target, data);
                 Ok(())

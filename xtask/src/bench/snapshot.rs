@@ -21,14 +21,14 @@ use crate::interrupt;
 use crate::matrix::model::Engine;
 use crate::progress::seconds;
 use crate::server::access::Access;
-use crate::server::{self, Install, Server, Settings};
+use crate::server::{self, Install, Server, Settings, mycnf, mysql};
 
 /// Raised when this file changes what a snapshot holds.
 const FORMAT: u32 = 1;
 /// Loading may take this long at most.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-/// For loading only: nothing is logged or synced twice, because a load that is cut off is repeated
-/// from the start. The files that come out do not depend on these.
+/// For loading PostgreSQL only: nothing is logged or synced twice, because a load that is cut off
+/// is repeated from the start. The files that come out do not depend on these.
 const LOAD_SETTINGS: [(&str, &str); 10] = [
     ("fsync", "off"),
     ("full_page_writes", "off"),
@@ -41,13 +41,16 @@ const LOAD_SETTINGS: [(&str, &str); 10] = [
     ("shared_buffers", "256MB"),
     ("maintenance_work_mem", "256MB"),
 ];
-/// Options of `configure` that change the files of a data directory.
-const LAYOUT: [&str; 5] = [
+/// Options of `configure` and of CMake that change the files of a data directory.
+const LAYOUT: [&str; 7] = [
     "--with-blocksize",
     "--with-segsize",
     "--with-segsize-blocks",
     "--with-wal-blocksize",
     "--disable-float8-byval",
+    // What a table is made with that names nothing else.
+    "-DDEFAULT_CHARSET",
+    "-DDEFAULT_COLLATION",
 ];
 /// What the folders of loads that are under way begin with.
 const UNFINISHED: &str = "snapshot-";
@@ -61,18 +64,22 @@ pub struct Contents {
     source: Digest,
     layout: Vec<String>,
     init: Vec<String>,
+    /// Lines of the config without which a server could not use the files (MySQL family).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    variables: Vec<(String, String)>,
     data: Data,
     loader: Digest,
 }
 
 impl Contents {
     /// `source` is the digest of the source tree, `configure` the options of the build, of which
-    /// those that change the files on disk count; `init` are the arguments of `initdb`.
+    /// those that change the files on disk count; `init` are the arguments of `initdb` or its like;
+    /// of the config's `lines` those count that change the files, too.
     pub fn new(
         engine: Engine,
         source: Digest,
         configure: &[String],
-        init: &[String],
+        (init, lines): (&[String], &[(String, String)]),
         data: &Data,
         driver: &Driver,
     ) -> Self {
@@ -81,8 +88,30 @@ impl Contents {
             .filter(|option| LAYOUT.contains(&option.split('=').next().unwrap_or_default()))
             .cloned()
             .collect();
+        let variables = match engine {
+            Engine::Postgres => Vec::new(),
+            Engine::Mysql | Engine::Mariadb => mycnf::layout(lines),
+        };
         let (init, data, loader) = (init.to_vec(), data.clone(), driver.digest());
-        Self { format: FORMAT, engine, source, layout, init, data, loader }
+        Self { format: FORMAT, engine, source, layout, init, variables, data, loader }
+    }
+
+    /// The arguments that the data directory is made with.
+    fn init_args(&self) -> Vec<String> {
+        let variables = self.variables.iter().map(|(name, value)| format!("--{name}={value}"));
+        variables.chain(self.init.iter().cloned()).collect()
+    }
+
+    /// What the server gets while it loads.
+    fn settings(&self, install: &Install) -> anyhow::Result<Settings> {
+        let mut lines = self.variables.clone();
+        match self.engine {
+            Engine::Postgres => {
+                lines.extend(LOAD_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())))
+            }
+            Engine::Mysql | Engine::Mariadb => lines.extend(mysql::load_settings(install)?),
+        }
+        Ok(Settings { lines, ..Settings::default() })
     }
 
     /// The name of the snapshot: a hash over the contents.
@@ -141,9 +170,8 @@ fn load(
     let task = env.reporter.task("load data", Some(rows));
     task.state(format!("{rows} rows"));
     let data = staging.join("data");
-    server::init(access, install, &contents.init, &data, &logs.join("init.log"))?;
-    let lines = LOAD_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let settings = Settings { lines, ..Settings::default() };
+    server::init(access, install, &contents.init_args(), &data, &logs.join("init.log"))?;
+    let settings = contents.settings(install)?;
     let log = logs.join("server.log");
     let mut server = Server::start(access, install, &settings, &data, &[], &log)?;
     let job = Job {
@@ -168,6 +196,9 @@ fn load(
         }
     };
     server.stop()?;
+    if install.engine != Engine::Postgres {
+        mysql::tidy(&data)?;
+    }
     task.finish(format!(
         "{rows} rows in {} with `{}`",
         seconds(Duration::from_secs_f64(took)),
@@ -280,9 +311,29 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
         let data = Data { tables: 1, rows, seed: 1 };
         let source = Digest::of(b"source");
-        Contents::new(Engine::Postgres, source, &words(configure), &words(init), &data, &driver)
+        let given = (&words(init)[..], &[("innodb_page_size".to_owned(), "8k".to_owned())][..]);
+        Contents::new(Engine::Postgres, source, &words(configure), given, &data, &driver)
             .key()
             .expect("a key")
+    }
+
+    #[test]
+    fn variables_of_the_files_are_part_of_a_mysql_snapshot() {
+        let driver = Driver::at("/dev/null", "/dev/null").expect("readable");
+        let contents = |lines: &[(&str, &str)]| {
+            let lines: Vec<_> =
+                lines.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let data = Data { tables: 1, rows: 1, seed: 1 };
+            let init = ["--x=1".to_owned()];
+            let source = Digest::of(b"source");
+            Contents::new(Engine::Mariadb, source, &[], (&init, &lines), &data, &driver)
+        };
+        let plain = contents(&[("innodb_buffer_pool_size", "1G")]);
+        assert_eq!(plain, contents(&[("innodb_doublewrite", "0")]));
+        let small = contents(&[("innodb_page_size", "8k"), ("innodb_doublewrite", "0")]);
+        assert_ne!(plain.key().expect("a key"), small.key().expect("a key"));
+        assert_eq!(small.init_args(), ["--innodb_page_size=8k", "--x=1"]);
+        assert_eq!(plain.init_args(), ["--x=1"]);
     }
 
     #[test]

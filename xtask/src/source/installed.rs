@@ -1,9 +1,8 @@
 //! Installed servers: asked for their version and known by the content of their programs.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use fs_err as fs;
 
 use crate::env::Env;
@@ -11,6 +10,7 @@ use crate::facts::{SourceFacts, Unavailable};
 use crate::hash::Digest;
 use crate::matrix::model::Engine;
 use crate::proc::Proc;
+use crate::server::mysql;
 use crate::toolchain::{cache, identity};
 
 /// Folders below a prefix that have servers.
@@ -21,7 +21,7 @@ const FOLDERS: [&str; 3] = ["bin", "sbin", "libexec"];
 /// # Errors
 /// When there is no server or it does not tell its version.
 pub(super) fn facts(env: &Env, engine: Engine, prefix: &Path) -> Result<SourceFacts, Unavailable> {
-    let server = server(engine, prefix)?;
+    let server = program(engine, prefix)?;
     let unavailable = |error: anyhow::Error| Unavailable {
         reason: format!("the server {} cannot be used: {error:#}", server.display()),
         hint: None,
@@ -30,7 +30,10 @@ pub(super) fn facts(env: &Env, engine: Engine, prefix: &Path) -> Result<SourceFa
 }
 
 /// The server's program.
-fn server(engine: Engine, prefix: &Path) -> Result<PathBuf, Unavailable> {
+///
+/// # Errors
+/// When there is none.
+pub fn program(engine: Engine, prefix: &Path) -> Result<PathBuf, Unavailable> {
     let names = servers(engine);
     FOLDERS
         .iter()
@@ -56,26 +59,43 @@ fn servers(engine: Engine) -> [&'static str; 2] {
     }
 }
 
-/// Programs besides the server whose bytes matter for a run: what makes the data directory.
-fn companions(engine: Engine) -> &'static [&'static str] {
-    match engine {
-        Engine::Postgres => &["initdb", "pg_ctl"],
-        Engine::Mysql => &[],
-        Engine::Mariadb => &["mariadb-install-db"],
+/// Files besides the server whose bytes matter for a run: what makes the data directory.
+fn companions(engine: Engine, prefix: &Path) -> Vec<PathBuf> {
+    if engine != Engine::Postgres {
+        return mysql::system_tables(prefix);
     }
+    let find = |name: &str| {
+        let mut all = FOLDERS.iter().map(|dir| prefix.join(dir).join(name));
+        all.find(|path| path.is_file())
+    };
+    ["initdb", "pg_ctl"].into_iter().filter_map(find).collect()
+}
+
+/// The version, by the server's own words.
+///
+/// # Errors
+/// When it does not start, tells no version or is of another engine.
+pub fn ask(engine: Engine, server: &Path) -> anyhow::Result<String> {
+    let mut proc = Proc::new(server).timeout(mysql::ASK_TIMEOUT);
+    if engine != Engine::Postgres {
+        // The first argument: files in /etc may have what it does not know.
+        proc = proc.arg("--no-defaults");
+    }
+    let said = proc.arg("--version").read()?;
+    let is_mariadb = said.contains("MariaDB");
+    if engine != Engine::Postgres && is_mariadb != (engine == Engine::Mariadb) {
+        let other = if is_mariadb { Engine::Mariadb } else { Engine::Mysql };
+        bail!("it is of engine `{}`, not `{}`: `{said}`", other.name(), engine.name());
+    }
+    parse_version(&said).with_context(|| format!("its `--version` says no version: `{said}`"))
 }
 
 fn known(env: &Env, engine: Engine, prefix: &Path, server: &Path) -> anyhow::Result<SourceFacts> {
     let key = cache::key(&(engine.name(), server));
     cache::stamped(&env.cache(), "installed", &key, |watched| {
-        let said = Proc::new(server).arg("--version").timeout(Duration::from_secs(10)).read()?;
-        let version = parse_version(&said)
-            .with_context(|| format!("its `--version` says no version: `{said}`"))?;
+        let version = ask(engine, server)?;
         let mut paths = vec![server.to_owned()];
-        for name in companions(engine) {
-            let mut all = FOLDERS.iter().chain(&["scripts"]).map(|dir| prefix.join(dir).join(name));
-            paths.extend(all.find(|path| path.is_file()));
-        }
+        paths.extend(companions(engine, prefix));
         paths.extend(modules(prefix, watched));
         paths.extend(identity::loaded_libraries(server));
         let mut lines = Vec::new();
@@ -96,7 +116,7 @@ fn known(env: &Env, engine: Engine, prefix: &Path, server: &Path) -> anyhow::Res
 /// # Errors
 /// When there is no server in the prefix.
 pub fn binaries(engine: Engine, prefix: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let server = server(engine, prefix).map_err(|lack| anyhow::anyhow!("{lack}"))?;
+    let server = program(engine, prefix).map_err(|lack| anyhow::anyhow!("{lack}"))?;
     let mut paths = vec![server];
     for dir in module_folders(prefix) {
         paths.extend(modules_in(&dir));

@@ -7,7 +7,7 @@
 
 mod frames;
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::Write as _;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
@@ -106,24 +106,8 @@ impl Postgres {
             if let Some(frame) = self.frames.next()? {
                 return Ok(frame.to_vec());
             }
-            self.fill()?;
+            self.frames.fill(&mut self.stream)?;
         }
-    }
-
-    /// Waits for more bytes from the server.
-    fn fill(&mut self) -> anyhow::Result<()> {
-        let space = self.frames.space();
-        let read = loop {
-            match self.stream.read(space) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other.context("the connection to the server was lost")?,
-            }
-        };
-        if read == 0 {
-            bail!("the server closed the connection");
-        }
-        self.frames.filled(read);
-        Ok(())
     }
 
     /// Sends what was encoded, then reads until the server is ready.
@@ -172,7 +156,7 @@ impl Postgres {
                     }
                 }
             }
-            if let Err(lost) = self.fill() {
+            if let Err(lost) = self.frames.fill(&mut self.stream) {
                 return Err(failed.unwrap_or(Error::Connection(lost)));
             }
         }
@@ -204,7 +188,7 @@ impl Connection for Postgres {
             [],
             params.iter(),
             |value, out| {
-                out.put_slice(value);
+                value.with_text(|text| out.put_slice(text));
                 Ok(IsNull::No)
             },
             [],
@@ -222,7 +206,7 @@ impl Connection for Postgres {
         self.round_trip(rows)
     }
 
-    fn copy_in(&mut self, sql: &str, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<Done, Error> {
+    fn bulk(&mut self, sql: &str, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<Done, Error> {
         frontend::query(sql, &mut self.out).map_err(not_encoded)?;
         self.stream.write_all(&self.out).map_err(|error| Error::Connection(error.into()))?;
         self.out.clear();
@@ -343,7 +327,8 @@ fn server_error(frame: &[u8]) -> Error {
             }
         }
         let fatal = severity == "FATAL" || severity == "PANIC";
-        Ok(Error::Server { sqlstate, message: format!("{severity}: {message}"), fatal })
+        let message = format!("{severity}: {message}");
+        Ok(Error::Server { sqlstate, number: None, message, fatal })
     };
     fields().unwrap_or_else(Error::Connection)
 }

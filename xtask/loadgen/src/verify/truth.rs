@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail, ensure};
-use catalog::protocol::Data;
+use catalog::protocol::{Data, WireProtocol};
 use catalog::{Column, Key, Statement};
 
 use crate::client::Executed;
@@ -28,12 +28,8 @@ impl Truth {
     ///
     /// Says how the result differs.
     pub fn check(&mut self, executed: &Executed<'_>) -> anyhow::Result<()> {
-        let values = executed
-            .params
-            .iter()
-            .map(std::str::from_utf8)
-            .collect::<Result<Vec<_>, _>>()
-            .context("a value is not UTF-8")?;
+        let values: Vec<String> = executed.params.iter().map(|value| value.to_string()).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let expected = self.result(executed.statement, executed.table, &values)?;
         let affected = self.change(executed.statement, executed.table, &values)?;
         if executed.statement.reads_only() {
@@ -65,19 +61,27 @@ impl Truth {
     }
 
     /// The statements that make the touched rows what they were.
-    pub fn undo(&self) -> Vec<String> {
+    pub fn undo(&self, protocol: WireProtocol) -> Vec<String> {
+        let rows = self.data.rows;
         let mut sql = Vec::new();
         for (table, id) in self.changed.keys() {
-            let mut one = format!("DELETE FROM sbtest{table} WHERE id = {id}; ");
-            if *id <= self.data.rows {
+            sql.push(format!("DELETE FROM sbtest{table} WHERE id = {id}"));
+            sql.push(if *id <= rows {
                 let Row { k, c, pad } = self.content(*table).row(*id);
-                one += &format!(
+                format!(
                     "INSERT INTO sbtest{table} (id, k, c, pad) VALUES ({id}, {k}, '{c}', '{pad}')"
-                );
+                )
             } else {
-                one += &format!("SELECT setval('sbtest{table}_id_seq', {})", self.data.rows);
-            }
-            sql.push(one);
+                // The server gave this id: it shall be the next one again.
+                match protocol {
+                    WireProtocol::Postgres => {
+                        format!("SELECT setval('sbtest{table}_id_seq', {rows})")
+                    }
+                    WireProtocol::Mysql => {
+                        format!("ALTER TABLE sbtest{table} AUTO_INCREMENT = {}", rows + 1)
+                    }
+                }
+            });
         }
         sql
     }

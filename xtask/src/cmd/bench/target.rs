@@ -15,7 +15,7 @@ use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::matrix::expand::{self, Expansion};
 use crate::matrix::formula::{self, Host};
-use crate::matrix::model::{Engine, ServerOptions, SourceKind};
+use crate::matrix::model::{Engine, Options, ServerOptions, SourceKind};
 use crate::matrix::pattern::glob_matches;
 use crate::record::Mark;
 use crate::server::{Install, Settings, preload};
@@ -135,7 +135,7 @@ impl<'a> Finder<'a> {
             server,
             init: found.server.init.clone(),
             source: spec.source_facts.digest,
-            configure: spec.options.configure,
+            configure: configured(&spec.options),
         }))
     }
 
@@ -150,6 +150,12 @@ impl<'a> Finder<'a> {
         };
         self.known.entry(id).or_insert_with(read).clone()
     }
+}
+
+/// The options of a build that its data may depend on: those of `configure` and of CMake.
+fn configured(options: &Options) -> Vec<String> {
+    let cmake = options.cmake.iter().map(|(name, value)| format!("-D{name}={value}"));
+    options.configure.iter().cloned().chain(cmake).collect()
 }
 
 /// Why a build that is not what was asked for is not measured, and what to do.

@@ -159,7 +159,7 @@ pub fn server_options_of(table: &mut Table<'_>, mistakes: &mut Mistakes) -> Serv
 }
 
 /// Variables by which a server would leave its private folders or open up to others.
-const RESERVED: [(&str, &str); 26] = [
+const RESERVED: [(&str, &str); 35] = [
     ("postgresql", "data_directory"),
     ("postgresql", "config_file"),
     ("postgresql", "hba_file"),
@@ -186,6 +186,15 @@ const RESERVED: [(&str, &str); 26] = [
     ("mysqld", "init_file"),
     ("mysqld", "log_error"),
     ("mysqld", "innodb_data_home_dir"),
+    ("mysqld", "skip_networking"),
+    ("mysqld", "plugin_dir"),
+    ("mysqld", "lc_messages_dir"),
+    ("mysqld", "character_sets_dir"),
+    ("mysqld", "secure_file_priv"),
+    ("mysqld", "innodb_log_group_home_dir"),
+    ("mysqld", "innodb_undo_directory"),
+    ("mysqld", "mysqlx"),
+    ("mysqld", "mysqlx_socket"),
 ];
 
 fn variables(

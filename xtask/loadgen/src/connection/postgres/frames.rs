@@ -1,27 +1,18 @@
-//! The bytes that the server sent, cut into messages in place: nothing is copied or allocated once
-//! the buffer has its size.
+//! The bytes that the server sent, cut into messages in place.
+
+use std::io::Read;
 
 use anyhow::Context as _;
 use postgres_protocol::message::backend::Header;
 
-/// As much as the kernel hands over in one read of a full socket buffer.
-const INITIAL_BYTES: usize = 256 * 1024;
+use crate::connection::buffer::Buffer;
+
 /// Messages of a benchmark are far below; a length above is a broken stream, not a row.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// A buffer of messages.
-pub struct Frames {
-    buffer: Vec<u8>,
-    /// The messages not yet taken: `buffer[begin..end]`.
-    begin: usize,
-    end: usize,
-}
-
-impl Default for Frames {
-    fn default() -> Self {
-        Self { buffer: vec![0; INITIAL_BYTES], begin: 0, end: 0 }
-    }
-}
+#[derive(Default)]
+pub struct Frames(Buffer);
 
 impl Frames {
     /// The next whole message (tag, length, body), or `None` when more bytes are needed.
@@ -31,7 +22,7 @@ impl Frames {
     /// When the length is none of a message.
     #[inline]
     pub fn next(&mut self) -> anyhow::Result<Option<&[u8]>> {
-        let bytes = &self.buffer[self.begin..self.end];
+        let bytes = self.0.pending();
         let header = Header::parse(bytes).context("the server sent what is not its protocol")?;
         let Some(header) = header else { return Ok(None) };
         // The length counts itself, not the tag.
@@ -40,41 +31,28 @@ impl Frames {
             anyhow::ensure!(length <= MOST_BYTES, "the server sent a message of {length} bytes");
             return Ok(None);
         }
-        let begin = self.begin;
-        self.begin += length;
-        Ok(Some(&self.buffer[begin..begin + length]))
+        let range = self.0.take(length);
+        Ok(Some(self.0.get(range)))
     }
 
-    /// Where the next bytes go; never empty.
-    pub fn space(&mut self) -> &mut [u8] {
-        if self.begin == self.end {
-            self.begin = 0;
-            self.end = 0;
-        } else if self.end == self.buffer.len() {
-            self.buffer.copy_within(self.begin..self.end, 0);
-            self.end -= self.begin;
-            self.begin = 0;
-            if self.end == self.buffer.len() {
-                self.buffer.resize(self.buffer.len() * 2, 0);
-            }
-        }
-        &mut self.buffer[self.end..]
-    }
-
-    /// The first `count` bytes of [`Frames::space`] were filled.
-    pub fn filled(&mut self, count: usize) {
-        self.end += count;
+    /// Waits for more bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Buffer::fill`].
+    pub fn fill(&mut self, from: &mut impl Read) -> anyhow::Result<()> {
+        self.0.fill(from)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::buffer::INITIAL_BYTES;
 
-    fn put(frames: &mut Frames, bytes: &[u8]) {
-        for byte in bytes {
-            frames.space()[0] = *byte;
-            frames.filled(1);
+    fn put(frames: &mut Frames, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            frames.fill(&mut bytes).unwrap();
         }
     }
 
@@ -101,14 +79,11 @@ mod tests {
         let mut message = vec![b'D'];
         message.extend_from_slice(&(body as u32 + 4).to_be_bytes());
         message.resize(body + 5, 7);
-        let mut rest = [b"Z\0\0\0\x05I".as_slice(), &message].concat();
+        let stream = [b"Z\0\0\0\x05I".as_slice(), &message].concat();
+        let mut rest = &stream[..];
         let mut lengths = Vec::new();
         while !rest.is_empty() {
-            let space = frames.space();
-            let count = space.len().min(rest.len());
-            space[..count].copy_from_slice(&rest[..count]);
-            frames.filled(count);
-            rest.drain(..count);
+            frames.fill(&mut rest).unwrap();
             while let Some(frame) = frames.next().unwrap() {
                 lengths.push(frame.len());
             }

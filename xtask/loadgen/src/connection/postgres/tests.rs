@@ -1,5 +1,7 @@
 //! The protocol against a scripted server: a thread at the other end of a socket.
 
+use std::io::Read as _;
+
 use super::*;
 
 /// A connection with `answers`, which the other end sends in turn, one per message from the connection
@@ -97,7 +99,7 @@ fn a_refused_statement_says_its_state_and_leaves_the_connection_usable() {
         vec![[error, ready(b'E')].concat(), [message(b'C', b"ROLLBACK\0"), ready(b'I')].concat()];
     let (mut connection, server) = connection(answers);
     let error = connection.query(b"UPDATE t", None).unwrap_err();
-    assert_eq!(error.expected(), Some("40P01"));
+    assert_eq!(error.expected().as_deref(), Some("40P01"));
     assert_eq!(error.to_string(), "the server says: ERROR: deadlock detected (SQLSTATE 40P01)");
     assert!(connection.in_transaction());
     assert_eq!(connection.query(b"ROLLBACK", None).unwrap(), Done::default());
@@ -131,8 +133,7 @@ fn copy_sends_the_pieces_and_counts() {
         vec![message(b'G', b"\0\0\0"), [message(b'C', b"COPY 3\0"), ready(b'I')].concat()];
     let (mut connection, server) = connection(answers);
     let mut pieces = vec![b"3\n".to_vec(), b"1\n2\n".to_vec()];
-    let done =
-        connection.copy_in("COPY t", &mut |out| out.extend(pieces.pop().unwrap_or_default()));
+    let done = connection.bulk("COPY t", &mut |out| out.extend(pieces.pop().unwrap_or_default()));
     assert_eq!(done.unwrap().affected, 3);
     let expected = [
         message(b'Q', b"COPY t\0"),
