@@ -1,5 +1,5 @@
-//! Runs: which are still to be made ([`schedule`]), which of them are the same ([`share`]), on which
-//! cores ([`placement`]), against which data ([`snapshot`]), and the making itself ([`run`]).
+//! Runs: which are still to be made ([`schedule`]), which of them are the same ([`share`]), on
+//! which cores ([`placement`]), against which data ([`snapshot`]), and the making itself ([`run`]).
 
 pub mod driver;
 pub mod lock;

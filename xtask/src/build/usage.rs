@@ -1,7 +1,7 @@
 //! What one step of a build uses: the most memory that any of its processes had at once.
 //!
-//! The kernel keeps this number per process (`VmHWM` of `proc(5)`) and forgets it with the process, so
-//! it is read twice a second; a process that lives for a shorter time is small.
+//! The kernel keeps this number per process (`VmHWM` of `proc(5)`) and forgets it with the process,
+//! so it is read twice a second; a process that lives for a shorter time is small.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

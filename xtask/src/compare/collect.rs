@@ -194,8 +194,8 @@ impl Host {
         Selected { blocks, targets: self.targets.values, rows, contexts: self.contexts, made }
     }
 
-    /// What a target is made of, by the runs that are left: all of one target id by now. Of a target
-    /// without any, what its last id says.
+    /// What a target is made of, by the runs that are left: all of one target id by now. Of a
+    /// target without any, what its last id says.
     fn made_of(&self, target: usize) -> Made {
         let runs = self.runs.iter().filter(|(place, _)| place.1 == target);
         let runs: Vec<&Run> = runs.flat_map(|(_, runs)| runs).collect();

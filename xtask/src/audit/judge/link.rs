@@ -80,7 +80,7 @@ fn link_time(case: &Case<'_>, facts: &Facts, calls: &[usize], remarks: &mut Rema
     }
 }
 
-/// The linker that signs in `.comment`; GNU's own do not. Distributions put their name before lld's:
+/// The linker that signs in `.comment`; GNU's own do not. Distributions put their name before it:
 /// `Linker: Debian LLD 14.0.6`.
 fn signed(facts: &Facts) -> Option<&'static str> {
     facts.comments.iter().find_map(|line| match line.strip_prefix("Linker: ") {
