@@ -63,7 +63,7 @@ fn places(project: &Project, name: &str) -> (PathBuf, PathBuf) {
         let entries = std::fs::read_dir(project.path(folder)).expect("a folder").flatten();
         let mut found = entries.map(|entry| entry.path()).filter(|path| {
             let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
-            // `tiny_o2-` and twelve digits, not `tiny_o2_again-`; beside a manifest lie its functions.
+            // `tiny_o2-` and twelve digits, not `tiny_o2_again-`, nor what lies beside a manifest.
             let of_it = file.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
             of_it && !file.ends_with(".functions.gz")
         });

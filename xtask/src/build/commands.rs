@@ -2,9 +2,9 @@
 //! gave them. It holds whatever the compiler itself does not write into its output.
 //!
 //! The compilers in a build's tools folder are small scripts ([`script`]) that write their call
-//! into a file named by their process and then become the real compiler. One call is a number of fields,
-//! each ended by a NUL: how many arguments, the working directory, the script's own name, the
-//! arguments. Process numbers come round again, so a file may hold several calls.
+//! into a file named by their process and then become the real compiler. One call is a number of
+//! fields, each ended by a NUL: how many arguments, the working directory, the script's own name,
+//! the arguments. Process numbers come round again, so a file may hold several calls.
 
 use std::path::{Path, PathBuf};
 
