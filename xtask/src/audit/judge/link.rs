@@ -73,8 +73,10 @@ fn link_time(case: &Case<'_>, facts: &Facts, calls: &[usize], remarks: &mut Rema
     let proven = !objects.is_empty() && objects.iter().all(|object| object.is_only_intermediate());
     if !traces && left_out == 0 && !proven {
         let text = format!("{wanted} was asked for, but nothing shows that it happened");
-        // A small library may have nothing in it that the optimiser renames.
-        let tells = facts.frames.functions >= 100 || !objects.is_empty();
+        // gcc's link makes units of its own, and renames functions in all but small libraries. What
+        // clang's ThinLTO renames are functions that another object uses, perhaps none.
+        let renames = case.asked.family == Family::Gcc && facts.frames.functions >= 100;
+        let tells = renames || !objects.is_empty();
         let verdict = if tells { Verdict::Mismatch } else { Verdict::Unknown };
         remarks.add(verdict, Evidence::Code, text, "", facts.text_bytes);
     }

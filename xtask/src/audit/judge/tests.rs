@@ -136,6 +136,11 @@ fn lto_must_be_proven_and_must_not_be_added() {
     large[0].1.frames.functions = 100;
     let none = judge(&wanted, &large, &ALLOWED);
     assert_eq!(texts(&none), ["-flto=auto was asked for, but nothing shows that it happened"]);
+    // What clang's ThinLTO renames is what other objects use: none is no proof.
+    large[0].1.units.clear();
+    assert_eq!(judge(&wanted, &large, &ALLOWED).verdict, Verdict::Mismatch);
+    let clang = Asked { family: Family::Clang, ..asked(&["-O2", "-flto=thin"]) };
+    assert_eq!(judge(&clang, &large, &ALLOWED).verdict, Verdict::Unknown);
     assert_eq!(none.verdict, Verdict::Mismatch);
     let both = judge(&wanted, &lto_binary(0, true), &ALLOWED);
     assert_eq!(both.verdict, Verdict::AsAsked, "{both:?}");
