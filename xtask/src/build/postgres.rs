@@ -37,7 +37,10 @@ pub fn steps(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<Step>> {
     for (name, folder, target) in PARTS {
         steps.push(step(name, make(folder, target, None), layout, true));
     }
-    for folder in INSTALLED {
+    // From 17 on, what `initdb` reads is made and installed from here and not by the backend.
+    let major = spec.source.version.as_ref().map_or(0, |version| version.major());
+    let catalog = (major >= 17).then_some("include/catalog");
+    for folder in INSTALLED.into_iter().chain(catalog) {
         let name = format!("install {folder}");
         steps.push(step(&name, make(folder, "install", Some(layout)), layout, true));
     }
@@ -126,6 +129,19 @@ mod tests {
         let last = &steps[steps.len() - 2..];
         assert!(last[0].words.contains(&"DESTDIR=/mnt/stage".to_owned()));
         assert_eq!(last[1].words, ["rm", "-f", "/mnt/stage/opt/matrix/pgsql/lib/libpq.a"]);
+    }
+
+    #[test]
+    fn what_initdb_reads_is_installed_from_where_it_is_made() {
+        let layout = Layout::canonical(Path::new("/s"), Path::new("/t"));
+        for (version, wanted) in [("13.16", false), ("16.1", false), ("17.0", true), ("18.6", true)]
+        {
+            let mut spec = spec(&["-O2"]);
+            spec.source.version = version.parse().ok();
+            let steps = steps(&spec, &layout).expect("steps");
+            let found = steps.iter().any(|step| step.name == "install include/catalog");
+            assert_eq!(found, wanted, "{version}");
+        }
     }
 
     #[test]
