@@ -37,9 +37,16 @@ pub fn steps(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<Step>> {
     for (name, folder, target) in PARTS {
         steps.push(step(name, make(folder, target, None), layout, true));
     }
-    // From 17 on, what `initdb` reads is made and installed from here and not by the backend.
+    // From 17 on, what `initdb` reads is made and installed from here and not by the backend. It
+    // counts on a folder that the installation of all headers makes.
     let major = spec.source.version.as_ref().map_or(0, |version| version.major());
     let catalog = (major >= 17).then_some("include/catalog");
+    if let Some(folder) = catalog {
+        let installed = format!("{}{}", layout.stage.display(), prefix(Engine::Postgres));
+        let headers = format!("{installed}/include/server/catalog");
+        let words = ["mkdir", "-p", &headers].map(str::to_owned).into();
+        steps.push(step(&format!("folder for {folder}"), words, layout, false));
+    }
     for folder in INSTALLED.into_iter().chain(catalog) {
         let name = format!("install {folder}");
         steps.push(step(&name, make(folder, "install", Some(layout)), layout, true));
