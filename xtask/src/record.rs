@@ -165,7 +165,7 @@ pub struct Sample {
     pub events: u64,
     /// Rows that came back.
     pub rows: u64,
-    /// Events that the server refused, by SQLSTATE.
+    /// Events that the server refused, by SQLSTATE (Postgres) or error number (MySQL family).
     pub errors: Vec<(String, u64)>,
     /// Statements in each whole second of the window.
     pub queries_per_second: Vec<u64>,

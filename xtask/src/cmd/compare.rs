@@ -96,7 +96,12 @@ pub fn of_experiment(
         selection.microbenchmark(name)
     });
     if comparison.hosts.iter().all(|host| host.rows.is_empty() || host.targets.is_empty()) {
-        return Err(coded(Code::Input, "`--only` and `--skip` leave nothing to show"));
+        let text = if common.only.is_empty() && common.skip.is_empty() {
+            "only the base has runs here: there is nothing to compare it with"
+        } else {
+            "`--only` and `--skip` leave nothing to show"
+        };
+        return Err(coded(Code::Input, text));
     }
     Ok(comparison)
 }
