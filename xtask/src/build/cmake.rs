@@ -5,8 +5,11 @@
 //! level, and what the plan shows decides. The `cmake` crate is not used: it adds flags of its own,
 //! prints where it likes and panics where it fails (ARCHITECTURE.md, "Crates that are not used").
 //!
-//! The first form: every target is built and installed. What a server alone needs, by engine and
-//! release, goes into [`parts`].
+//! Only the folders are built and installed that a server needs: each by the targets that CMake's
+//! makefiles have for it, so that no list of programs has to follow the releases. What else CMake is
+//! given is in [`fixed`].
+
+pub mod fixed;
 
 use crate::build::layout::{Layout, tool_name};
 use crate::build::recipe::{Step, prefix};
@@ -15,29 +18,11 @@ use crate::exit::{Code, coded};
 use crate::facts::Toolchain;
 use crate::matrix::model::Engine;
 
-/// What is built and installed: name of the step and target of make.
-struct Parts {
-    built: &'static [(&'static str, &'static str)],
-    installed: &'static [(&'static str, &'static str)],
-}
-
-/// The parts of an engine.
-fn parts(engine: Engine) -> Parts {
-    match engine {
-        Engine::Mysql | Engine::Mariadb | Engine::Postgres => {
-            Parts { built: &[("server", "all")], installed: &[("install", "install")] }
-        }
-    }
-}
-
-/// Variables that keep a project from choosing flags by itself: taken from the distribution, from
-/// what is installed, or from the build type. Projects that do not know one ignore it.
-const NO_CHOICES: [(&str, &str); 3] = [
-    ("WITH_PACKAGE_FLAGS", "OFF"),
-    ("MINIMAL_RELWITHDEBINFO", "OFF"),
-    // It would leave the flags out of the debug information.
-    ("REPRODUCIBLE_BUILD", "OFF"),
-];
+/// The folders of the build tree that are built with all that they depend on, in this order.
+const BUILT: [&str; 3] = ["sql", "scripts", "client"];
+/// Where releases have the messages and character sets, of which there is one: 5.7 and older and
+/// MariaDB below the server, 8.0 and later beside it.
+const SHARES: &str = "sql/share share";
 
 /// The build type where no setting names one.
 const BUILD_TYPE: &str = "Release";
@@ -61,22 +46,29 @@ pub fn steps(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<Step>> {
         cwd: layout.object.clone(),
         make,
     };
-    let parts = parts(spec.source.engine);
     let mut steps = vec![step("configure", configure(spec, layout)?, false)];
-    for (name, target) in parts.built {
-        steps.push(step(name, make(target, None), true));
+    for folder in BUILT {
+        let words = ["make", "--no-print-directory", "-C", folder, "all"];
+        steps.push(step(folder, words.map(str::to_owned).into(), true));
     }
-    for (name, target) in parts.installed {
-        steps.push(step(name, make(target, Some(layout)), true));
+    for folder in BUILT {
+        steps.push(step(&format!("install {folder}"), install(folder, layout), false));
     }
+    let script = format!(
+        "for folder in {SHARES}; do if [ -d $folder ]; then {}; fi; done",
+        install("$folder", layout).join(" ")
+    );
+    let words = ["sh", "-e", "-c", &script].map(str::to_owned).into();
+    steps.push(step("install share", words, false));
     Ok(steps)
 }
 
-fn make(target: &str, install: Option<&Layout>) -> Vec<String> {
-    let mut words = ["make", "--no-print-directory", target].map(str::to_owned).to_vec();
-    // Also a variable of the environment of what make runs, where CMake looks for it.
-    words.extend(install.map(|layout| format!("DESTDIR={}", layout.stage.display())));
-    words
+/// Installs one folder without those below it, and without asking anew whether all is built. As a
+/// variable of make, `DESTDIR` is in the environment of what it runs, where CMake looks for it.
+fn install(folder: &str, layout: &Layout) -> Vec<String> {
+    let destination = format!("DESTDIR={}", layout.stage.display());
+    let words = ["make", "--no-print-directory", "-C", folder, "install/local/fast", &destination];
+    words.map(str::to_owned).into()
 }
 
 fn configure(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<String>> {
@@ -94,6 +86,11 @@ fn configure(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<String>> {
         "Unix Makefiles".to_owned(),
     ];
     let mut given = tools(toolchain, layout);
+    let own = spec.options.cmake.iter().any(|(name, _)| name == "WITH_BOOST");
+    if let Some(folder) = fixed::boost(&spec.source).filter(|_| !own) {
+        let path = layout.source.join(folder).display().to_string();
+        given.push(("WITH_BOOST".to_owned(), path));
+    }
     given.extend(defines(spec)?);
     words.extend(given.into_iter().map(|(name, value)| format!("-D{name}={value}")));
     Ok(words)
@@ -165,7 +162,8 @@ pub fn defines(spec: &Spec) -> anyhow::Result<Vec<(String, String)>> {
     // Run paths that do not depend on where the build or the installation lies.
     list.push(("CMAKE_INSTALL_RPATH".to_owned(), "$ORIGIN/../lib".to_owned()));
     list.push(("CMAKE_BUILD_RPATH_USE_ORIGIN".to_owned(), "ON".to_owned()));
-    list.extend(NO_CHOICES.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let fixed = fixed::variables(&spec.source).into_iter();
+    list.extend(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
     if spec.source.engine == Engine::Mysql {
         // Else it depends on whether lld is installed and on LTO.
         let linker = options.ldflags.iter().rfind(|flag| flag.starts_with("-fuse-ld="));
@@ -201,44 +199,69 @@ mod tests {
         let spec = mysql(&["-g1", "-O2"], &[("WITH_LTO", "ON")]);
         let layout = Layout::canonical(Path::new("/s"), Path::new("/t"));
         let steps = steps(&spec, &layout).expect("steps");
+        let words = &steps[0].words;
         assert_eq!(
-            steps[0].words,
+            words[..7],
+            ["cmake", "-S", "/mnt/src", "-B", "/mnt/obj", "-G", "Unix Makefiles"]
+        );
+        let own = fixed::variables(&spec.source);
+        let mut expected: Vec<String> = [
+            "-DCMAKE_C_COMPILER=gcc",
+            "-DCMAKE_AR=/mnt/bin/gcc-ar",
+            "-DCMAKE_C_COMPILER_AR=/mnt/bin/gcc-ar",
+            "-DCMAKE_CXX_COMPILER_AR=/mnt/bin/gcc-ar",
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DCMAKE_INSTALL_PREFIX=/opt/matrix/mysql",
+            "-DCMAKE_C_FLAGS=-g1 -O2",
+            "-DCMAKE_C_FLAGS_RELEASE=-DNDEBUG",
+            "-DCMAKE_CXX_FLAGS=-g1 -O2",
+            "-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG",
+            "-DCMAKE_EXE_LINKER_FLAGS=",
+            "-DCMAKE_EXE_LINKER_FLAGS_RELEASE=",
+            "-DCMAKE_SHARED_LINKER_FLAGS=",
+            "-DCMAKE_SHARED_LINKER_FLAGS_RELEASE=",
+            "-DCMAKE_MODULE_LINKER_FLAGS=",
+            "-DCMAKE_MODULE_LINKER_FLAGS_RELEASE=",
+            "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib",
+            "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON",
+        ]
+        .map(str::to_owned)
+        .into();
+        expected.extend(own.iter().map(|(name, value)| format!("-D{name}={value}")));
+        expected.extend(["-DUSE_LD_LLD=OFF".to_owned(), "-DWITH_LTO=ON".to_owned()]);
+        assert_eq!(words[7..], expected);
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(
+            names,
             [
-                "cmake",
-                "-S",
-                "/mnt/src",
-                "-B",
-                "/mnt/obj",
-                "-G",
-                "Unix Makefiles",
-                "-DCMAKE_C_COMPILER=gcc",
-                "-DCMAKE_AR=/mnt/bin/gcc-ar",
-                "-DCMAKE_C_COMPILER_AR=/mnt/bin/gcc-ar",
-                "-DCMAKE_CXX_COMPILER_AR=/mnt/bin/gcc-ar",
-                "-DCMAKE_BUILD_TYPE=Release",
-                "-DCMAKE_INSTALL_PREFIX=/opt/matrix/mysql",
-                "-DCMAKE_C_FLAGS=-g1 -O2",
-                "-DCMAKE_C_FLAGS_RELEASE=-DNDEBUG",
-                "-DCMAKE_CXX_FLAGS=-g1 -O2",
-                "-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG",
-                "-DCMAKE_EXE_LINKER_FLAGS=",
-                "-DCMAKE_EXE_LINKER_FLAGS_RELEASE=",
-                "-DCMAKE_SHARED_LINKER_FLAGS=",
-                "-DCMAKE_SHARED_LINKER_FLAGS_RELEASE=",
-                "-DCMAKE_MODULE_LINKER_FLAGS=",
-                "-DCMAKE_MODULE_LINKER_FLAGS_RELEASE=",
-                "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib",
-                "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON",
-                "-DWITH_PACKAGE_FLAGS=OFF",
-                "-DMINIMAL_RELWITHDEBINFO=OFF",
-                "-DREPRODUCIBLE_BUILD=OFF",
-                "-DUSE_LD_LLD=OFF",
-                "-DWITH_LTO=ON",
+                "configure",
+                "sql",
+                "scripts",
+                "client",
+                "install sql",
+                "install scripts",
+                "install client",
+                "install share"
             ]
         );
-        assert_eq!(steps[1].words, ["make", "--no-print-directory", "all"]);
-        assert_eq!(steps[2].words[2..], ["install", "DESTDIR=/mnt/stage"]);
-        assert!(steps[1].make && steps[2].make && !steps[0].make);
+        assert_eq!(steps[1].words[2..], ["-C", "sql", "all"]);
+        assert_eq!(steps[4].words[2..], ["-C", "sql", "install/local/fast", "DESTDIR=/mnt/stage"]);
+        assert!(steps[1].make && !steps[4].make && !steps[0].make);
+    }
+
+    #[test]
+    fn boost_is_named_where_releases_carry_it() {
+        let layout = Layout::canonical(Path::new("/s"), Path::new("/t"));
+        let given = |version: &str, cmake: &[(&str, &str)]| {
+            let mut spec = mysql(&["-O2"], cmake);
+            spec.source.version = version.parse().ok();
+            let words = steps(&spec, &layout).expect("steps").remove(0).words;
+            let boost = words.into_iter().filter(|word| word.starts_with("-DWITH_BOOST="));
+            boost.collect::<Vec<_>>()
+        };
+        assert_eq!(given("8.0.39", &[]), ["-DWITH_BOOST=/mnt/src/boost"]);
+        assert_eq!(given("8.0.39", &[("WITH_BOOST", "/own")]), ["-DWITH_BOOST=/own"]);
+        assert!(given("5.6.51", &[]).is_empty() && given("8.4.0", &[]).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::build::layout::Layout;
 use crate::build::spec::Spec;
-use crate::matrix::model::Engine;
+use crate::matrix::model::{Engine, Options, Source};
 
 /// One command of a build, as it is written into the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +24,20 @@ pub struct Step {
 pub fn revision(engine: Engine) -> &'static str {
     match engine {
         Engine::Postgres => "postgres-2",
-        Engine::Mysql => "mysql-1",
-        Engine::Mariadb => "mariadb-1",
+        Engine::Mysql => "mysql-2",
+        Engine::Mariadb => "mariadb-2",
     }
+}
+
+/// The options that every build of a source gets before those of settings: the flags that its
+/// release needs, then what the source's entry asks for.
+pub fn own_options(source: &Source) -> Options {
+    let (cflags, cxxflags) = crate::build::cmake::fixed::flags(source);
+    let text = |flags: Vec<&str>| flags.into_iter().map(str::to_owned).collect();
+    let mut options =
+        Options { cflags: text(cflags), cxxflags: text(cxxflags), ..Options::default() };
+    options.extend(&source.options);
+    options
 }
 
 /// The prefix that an engine is configured with. It is constant, since it stands in the binaries;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::build::cmake::fixed;
 use crate::facts::Toolchain;
 use crate::hash::Digest;
 use crate::matrix::model::{Engine, Options, Source, SourceKind};
@@ -61,7 +62,7 @@ const POSTGRES: [(&str, Option<&str>, &[Need]); 22] = [
 ];
 
 /// `NAME=system` of the CMake files of MySQL and MariaDB, and what it brings.
-const CMAKE: [(&str, &[Need]); 9] = [
+const CMAKE: [(&str, &[Need]); 11] = [
     ("WITH_SSL", &[Library("ssl"), Library("crypto")]),
     ("WITH_ZLIB", &[Library("z")]),
     ("WITH_LZ4", &[Library("lz4")]),
@@ -71,6 +72,8 @@ const CMAKE: [(&str, &[Need]); 9] = [
     ("WITH_LIBEVENT", &[Library("event")]),
     ("WITH_PROTOBUF", &[Library("protobuf")]),
     ("WITH_EDITLINE", &[Library("edit")]),
+    ("WITH_PCRE", &[Library("pcre2-8")]),
+    ("WITH_LIBFMT", &[Library("fmt")]),
 ];
 
 /// The programs that generate part of a source, compiler and make not among them. From version 17
@@ -98,7 +101,11 @@ pub fn of_source(source: &Source) -> Vec<Need> {
             defaults.push("icu");
         }
     }
-    needs.extend(of_options(source.engine, &source.options, &defaults));
+    let mut options = source.options.clone();
+    // Before the source's own, which may replace them.
+    let fixed = fixed::variables(source).into_iter();
+    options.cmake.splice(0..0, fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    needs.extend(of_options(source.engine, &options, &defaults));
     needs.sort_unstable();
     needs.dedup();
     needs

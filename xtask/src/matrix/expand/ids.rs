@@ -307,7 +307,7 @@ fn column(
             }
         }
     };
-    let own = resolve(model.options.clone(), None);
+    let own = resolve(crate::build::recipe::own_options(model), None);
     let mut parts = Vec::new();
     for (axis, used) in used.iter().enumerate() {
         let settings = &scope.matrix.axes[axis].settings;
