@@ -6,6 +6,7 @@
 //! that can be pasted into a shell, and the last lines that the program printed.
 
 mod account;
+mod excerpt;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,8 +23,6 @@ use nix::sys::signal::Signal;
 use crate::exit::{Code, coded};
 use crate::{interrupt, launch};
 
-/// How many lines of a failed program's output an error shows.
-const TAIL_LINES: usize = 12;
 /// The search path of every process; the caller's own is used only to find compilers.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -308,7 +307,7 @@ impl Proc {
             None => [output.stdout.as_slice(), &output.stderr].concat(),
         };
         let mut message = format!("`{}` failed ({})", shorten(&self.line()), output.status);
-        for line in tail(&String::from_utf8_lossy(&text), TAIL_LINES) {
+        for line in excerpt::excerpt(&String::from_utf8_lossy(&text)) {
             message.push_str("\n  | ");
             message.push_str(line);
         }
@@ -461,17 +460,11 @@ fn join(thread: std::thread::JoinHandle<Vec<u8>>) -> Vec<u8> {
     thread.join().unwrap_or_default()
 }
 
-/// The last lines of a log, each on a line of its own behind a bar, for an error message.
+/// What a log has to say, each line on a line of its own behind a bar, for an error message.
 pub fn tail_of(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    tail(&text, TAIL_LINES).iter().map(|line| format!("\n  | {line}")).collect()
-}
-
-/// The last `count` lines that say something.
-fn tail(text: &str, count: usize) -> Vec<&str> {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(count)..].to_vec()
+    excerpt::excerpt(&text).iter().map(|line| format!("\n  | {line}")).collect()
 }
 
 fn shorten(line: &str) -> String {
