@@ -228,3 +228,54 @@ fn a_million_cells() {
     let peak: u64 = peak.trim_end_matches(" MB").parse().expect("a number");
     assert!(peak < 1000, "{peak} MB");
 }
+
+/// The builds of the published study, and those that it ran with the performance schema off, too.
+const STUDY: [(&str, bool); 13] = [
+    ("rel_o2nofp", true),
+    ("rel_o2nofp_lto", false),
+    ("rel", true),
+    ("rel_lto", false),
+    ("rel_o2nofp_less", false),
+    ("rel_less", false),
+    ("rel_o2nofp_lessps", false),
+    ("rel_lessps", false),
+    ("rel_o2nofp_less_lessps", false),
+    ("rel_less_lessps", false),
+    ("rel_o2nofp_less_lessps_lto", true),
+    ("rel_less_lessps_lto", true),
+    ("rel_osnofp", false),
+];
+
+#[test]
+fn the_shipped_study_of_compile_options_is_the_published_one() {
+    let shipped = std::fs::read_to_string(root().join("matrix.toml")).expect("the shipped file");
+    let project = Project::with_matrix(&shipped);
+    let plan = project.ok(&["plan", "innodb-compile-options", "--format", "json"]).stdout;
+    let names: Vec<String> = ids(&plan).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, STUDY.map(|(name, _)| format!("my8039_{name}")));
+    let plan: serde_json::Value = serde_json::from_str(&plan).expect("one JSON document");
+    let targets = plan["targets"].as_array().expect("targets");
+    let targets: Vec<&str> = targets.iter().filter_map(|target| target["name"].as_str()).collect();
+    let mut expected = Vec::new();
+    for (name, both) in STUDY {
+        expected.push(format!("my8039_{name}.z11a"));
+        expected.extend(both.then(|| format!("my8039_{name}.z11a_nops")));
+    }
+    assert_eq!(targets, expected);
+    assert_eq!(targets.len(), 17);
+    let flags = |name: &str| {
+        let builds = plan["builds"].as_array().expect("builds");
+        let build = builds.iter().find(|build| build["name"] == format!("my8039_{name}"));
+        build.expect("the build")["options"].clone()
+    };
+    let has = |name: &str, key: &str, word: &str| {
+        flags(name)[key].as_array().is_some_and(|list| list.iter().any(|flag| flag == word))
+    };
+    assert!(has("rel", "cflags", "-O3") && !has("rel", "cflags", "-fno-omit-frame-pointer"));
+    assert!(has("rel_osnofp", "cxxflags", "-Os"));
+    assert!(has("rel_o2nofp", "cxxflags", "-fno-omit-frame-pointer"));
+    let cmake = |name: &str| flags(name)["cmake"].to_string();
+    assert!(cmake("rel_lto").contains("WITH_LTO") && !cmake("rel").contains("WITH_LTO"));
+    assert!(cmake("rel_lessps").contains("DISABLE_PSI_MUTEX"));
+    assert!(!cmake("rel_less").contains("DISABLE_PSI_MUTEX"));
+}
