@@ -10,6 +10,8 @@
 //! given is in [`fixed`].
 
 pub mod fixed;
+pub mod known;
+pub mod vocabulary;
 
 use crate::build::layout::{Layout, tool_name};
 use crate::build::recipe::{Step, prefix};
