@@ -4,8 +4,9 @@
 //! A CMake file may make the name of a variable from pieces: `WITH_${plugin}_STORAGE_ENGINE`. Such
 //! a shape stands for every name whose pieces are words of the tree's CMake files, in capitals or
 //! not. So a name that is neither there nor made from pieces that are there is read by nothing. A
-//! shape without two letters of its own (`${prefix}_${option}`) is passed over: it is how CMake's
-//! own argument parser names its results, and no option of a user.
+//! shape without two letters of its own counts only where its value is asked for
+//! (`${${prefix}${option}}`): elsewhere (`set(${prefix}_${option} …)`) it is how CMake's own
+//! argument parser names its results, and no option of a user.
 
 use std::collections::BTreeSet;
 
@@ -142,7 +143,7 @@ impl Vocabulary {
         while at < bytes.len() {
             if let Some((end, shape)) = self.run(text, at, depth) {
                 if shape.contains('*') {
-                    if has_letters(&shape) {
+                    if has_letters(&shape) || (depth > 0 && shape != "*") {
                         self.shapes.insert(shape);
                     }
                     last.clear();
@@ -203,9 +204,7 @@ impl Vocabulary {
             }
             let Some(length) = reference(&bytes[at..]).filter(|_| depth < DEPTH) else { break };
             self.scan(&text[at + 2..at + length - 1], depth + 1);
-            if !shape.ends_with('*') {
-                shape.push('*');
-            }
+            shape.push('*');
             at += length;
         }
         (at > from).then_some((at, shape))
@@ -215,22 +214,24 @@ impl Vocabulary {
         let mut literals = shape.split('*');
         let first = literals.next().unwrap_or_default();
         let literals: Vec<&str> = literals.collect();
-        name.strip_prefix(first).is_some_and(|rest| self.pieces(rest, &literals))
+        // Else a shape of pieces alone would stand for each word, however it is written.
+        let may_be_empty = has_letters(shape);
+        name.strip_prefix(first).is_some_and(|rest| self.pieces(rest, &literals, may_be_empty))
     }
 
     /// Whether `rest` is a piece and a literal, again and again.
-    fn pieces(&self, rest: &str, literals: &[&str]) -> bool {
+    fn pieces(&self, rest: &str, literals: &[&str], may_be_empty: bool) -> bool {
+        let is_piece = |piece: &str| match piece {
+            "" => may_be_empty,
+            _ => self.capitals.contains(&piece.to_uppercase()),
+        };
         let Some((literal, more)) = literals.split_first() else { return rest.is_empty() };
         if more.is_empty() {
-            return rest.strip_suffix(literal).is_some_and(|piece| self.is_piece(piece));
+            return rest.strip_suffix(literal).is_some_and(is_piece);
         }
         rest.match_indices(literal).any(|(at, _)| {
-            self.is_piece(&rest[..at]) && self.pieces(&rest[at + literal.len()..], more)
+            is_piece(&rest[..at]) && self.pieces(&rest[at + literal.len()..], more, may_be_empty)
         })
-    }
-
-    fn is_piece(&self, piece: &str) -> bool {
-        piece.is_empty() || self.capitals.contains(&piece.to_uppercase())
     }
 }
 
@@ -274,6 +275,8 @@ mod tests {
             SET(${prefix}_${arg} 1)
           ENDIF()
           SET(x ${${kind}_DEPTH})
+          SET(kind SUB_)
+          SET(${arg} ${${kind}${arg}})
         ENDMACRO()
     "#;
     const TOP: &str = r#"
@@ -322,6 +325,8 @@ mod tests {
             ("ARCHIVE_DEPTH", Reading::Composed),
             ("RAPID_DEPTH", Reading::Unknown),
             ("ARCHIVE_OPTION", Reading::Unknown),
+            ("SUB_WITH_LTO", Reading::Composed),
+            ("SUB_WITH_RAPID", Reading::Unknown),
             // CMake's own.
             ("CMAKE_CXX_STANDARD", Reading::Read),
             ("OPENSSL_ROOT_DIR", Reading::Read),
