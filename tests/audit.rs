@@ -138,10 +138,10 @@ fn a_build_type_with_a_level_of_its_own() {
     assert!(text.contains("main.c") && text.contains("hash.c"), "{text}");
     assert!(!text.contains("version.cc"), "only the flags for C were changed: {text}");
     let why = project.ok(&["audit", "--why", "-O3"]).stdout;
-    line(&why, &["the project's own build gives it for 2 of 3 files", "hash.c", "main.c"]);
+    line(&why, &["the project's own build gives it for 3 of 4 files", "hash.c", "main.c"]);
     let why = project.ok(&["audit", "--why", "-O2"]).stdout;
     line(&why, &["flags = all (", "matrix.toml:", "gives `-O2`"]);
-    line(&why, &["`-O3` comes behind it in 2 files"]);
+    line(&why, &["`-O3` comes behind it in 3 files"]);
 }
 
 #[test]
@@ -159,20 +159,53 @@ fn packaging_flags_of_the_distribution() {
     line(&text, &["mismatch", "-fstack-protector-strong was not asked for"]);
     line(&text, &["mismatch", "link-time optimisation happened and was not asked for"]);
     let why = project.ok(&["audit", "--why", "-fstack-protector-strong"]).stdout;
-    line(&why, &["the project's own build gives it for 2 of 3 files"]);
+    line(&why, &["the project's own build gives it for 3 of 4 files"]);
     line(&why, &["the distribution's packaging flags have it (`dpkg-buildflags`)"]);
 }
 
 #[test]
 fn a_variable_that_cmake_accepts_in_silence() {
+    // Some CMake file has each name, so that only configuring shows that two of them do nothing.
     let project = cmake(
-        r#"flags = ["-g1", "-O2"], mysql.cmake = { WITH_NONSENSE = "ON", DISABLE_PSI_MUTEX = 1, DISABLE_PSI_DATA_LOCK = 1 }"#,
+        r#"flags = ["-g1", "-O2"], mysql.cmake = { WITH_WINDOWS_THING = "ON", DISABLE_PSI_MUTEX = 1, DISABLE_PSI_IDLE = 1 }"#,
     );
     let text = mismatch(&project).stdout;
-    line(&text, &["the build: the project does not use the CMake variable `WITH_NONSENSE`"]);
-    line(&text, &["`DISABLE_PSI_DATA_LOCK` is not in the configured header"]);
+    line(&text, &["the build: the project does not use the CMake variable `WITH_WINDOWS_THING`"]);
+    line(&text, &["`DISABLE_PSI_IDLE` is not in the configured header"]);
     assert!(!text.contains("DISABLE_PSI_MUTEX"), "{text}");
     assert!(!text.contains("REPRODUCIBLE_BUILD"), "the recipe's own are no fault: {text}");
+}
+
+#[test]
+fn a_variable_of_no_use_is_told_before_anything_is_configured() {
+    let with =
+        |names: &str| cmake(&format!("flags = [\"-g1\", \"-O2\"], mysql.cmake = {{ {names} }}"));
+    // What a table of facts knows of the release: nothing is fetched.
+    let known = with("DISABLE_PSI_DATA_LOCK = 1").call(&["plan"]);
+    assert_eq!(known.code, Some(2), "{}", known.stderr);
+    for part in
+        ["matrix.toml:13:", "source `tiny` (mysql 8.0.99): `DISABLE_PSI_DATA_LOCK` can be given"]
+    {
+        assert!(known.stderr.contains(part), "{part}: {}", known.stderr);
+    }
+    // What only the tree shows: the plan cannot know it, unpacking does, and nothing is configured.
+    let project = with("TUNED_HASHH = 1, WITH_NONSENSE = 1, CMAKE_CXX_EXTENSIONS = \"OFF\"");
+    project.ok(&["plan"]);
+    let built = project.call(&["build"]);
+    assert_eq!(built.code, Some(1), "{}", built.stderr);
+    for part in [
+        "`TUNED_HASHH` cannot be found in any CMake file of the tree (did you mean `TUNED_HASH`?)",
+        "`WITH_NONSENSE` cannot be found in any CMake file of the tree",
+        "0 made, 0 there already, 1 failed",
+    ] {
+        assert!(built.stderr.contains(part), "{part}: {}", built.stderr);
+    }
+    assert!(!built.stderr.contains("EXTENSIONS"), "CMake's own: {}", built.stderr);
+    assert!(!project.path("work/logs/builds").join(NAME).exists(), "not configured");
+    // From now on the plan knows it, too.
+    let planned = project.call(&["plan"]);
+    assert_eq!(planned.code, Some(2), "{}", planned.stderr);
+    assert!(planned.stderr.contains("did you mean `TUNED_HASH`?"), "{}", planned.stderr);
 }
 
 #[test]

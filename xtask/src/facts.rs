@@ -2,9 +2,11 @@
 //! it asks this trait, which the tool answers from the disk and tests answer from a table.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::build::cmake::vocabulary::Vocabulary;
 use crate::hash::Digest;
 use crate::matrix::model::{Family, Options, Source};
 use crate::toolchain::place::Place;
@@ -148,4 +150,10 @@ pub trait Facts {
     /// # Errors
     /// When a patch cannot be read or an installed server is not there.
     fn source(&self, source: &Source) -> Result<SourceFacts, Unavailable>;
+
+    /// The words of the CMake files of a source's tree, if that is there already. A world without
+    /// trees knows nothing of them.
+    fn vocabulary(&self, _source: &Source, _facts: &SourceFacts) -> Option<Arc<Vocabulary>> {
+        None
+    }
 }

@@ -17,6 +17,7 @@ pub mod installed;
 mod patches;
 pub mod pin;
 pub(crate) mod tree;
+pub mod words;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -144,6 +145,20 @@ fn ensure_inner(env: &Env, source: &Source) -> anyhow::Result<Tree> {
     Ok(Tree { path, digest: tree.content, source_date_epoch: epoch })
 }
 
+/// The source's tree, if it lies there finished: its folder and its hash. Unlike [`ensure`] this
+/// changes nothing and does not look whether anything in it was edited.
+pub fn unpacked(env: &Env, source: &Source, facts: &SourceFacts) -> Option<(PathBuf, Digest)> {
+    let name = format!("{}-{}", source.name, facts.digest.short());
+    let path = env.trees().join(&name);
+    let stamp = stamp(&env.trees().join(format!("{name}.json")))?;
+    let fits = stamp.format == FORMAT && stamp.source == facts.digest && path.is_dir();
+    fits.then_some((path, stamp.tree.content))
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
 /// Downloads a file over https as archives are, but nothing vouches for its content.
 ///
 /// # Errors
@@ -156,8 +171,7 @@ pub fn download(env: &Env, url: &str, file: &Path) -> anyhow::Result<()> {
 
 /// The tree that is there, if its stamp says that it is finished and its hash that it is untouched.
 fn reuse(env: &Env, path: &Path, stamp: &Path, source: Digest) -> anyhow::Result<Option<Tree>> {
-    let Ok(text) = fs::read(stamp) else { return Ok(None) };
-    let Ok(stamp) = serde_json::from_slice::<Stamp>(&text) else { return Ok(None) };
+    let Some(stamp) = self::stamp(stamp) else { return Ok(None) };
     if stamp.format != FORMAT || stamp.source != source || !path.is_dir() {
         return Ok(None);
     }

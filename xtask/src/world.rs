@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::Hash;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::build::cmake::vocabulary::Vocabulary;
 use crate::env::Env;
 use crate::facts::{Facts, SourceFacts, Toolchain, Unavailable, Unusable};
 use crate::hash::Digest;
 use crate::matrix::model::{Options, Source};
+use crate::source;
 use crate::toolchain::cpu::Cpu;
 use crate::toolchain::system::{self, Need};
 use crate::toolchain::{self, flags};
@@ -29,6 +31,7 @@ pub struct World {
     resolved: Memo<(String, String), Options, Unusable>,
     sources: Memo<String, SourceFacts, Unavailable>,
     system: Memo<(Digest, Need), Digest, ()>,
+    vocabularies: Memo<String, Arc<Vocabulary>, ()>,
 }
 
 impl World {
@@ -48,6 +51,7 @@ impl World {
             resolved: Memo::default(),
             sources: Memo::default(),
             system: Memo::default(),
+            vocabularies: Memo::default(),
         }
     }
 
@@ -97,6 +101,15 @@ impl Facts for World {
 
     fn source(&self, source: &Source) -> Result<SourceFacts, Unavailable> {
         once(&self.sources, source.name.clone(), || (self.ask_source)(source))
+    }
+
+    fn vocabulary(&self, source: &Source, facts: &SourceFacts) -> Option<Arc<Vocabulary>> {
+        let read = || {
+            let (path, digest) = source::unpacked(&self.env, source, facts).ok_or(())?;
+            // A tree that cannot be read is made again before it is built.
+            source::words::of_tree(&self.env, &path, digest).map(Arc::new).map_err(|_| ())
+        };
+        once(&self.vocabularies, source.name.clone(), read).ok()
     }
 }
 

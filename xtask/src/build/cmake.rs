@@ -6,10 +6,12 @@
 //! prints where it likes and panics where it fails (ARCHITECTURE.md, "Crates that are not used").
 //!
 //! Only the folders are built and installed that a server needs: each by the targets that CMake's
-//! makefiles have for it, so that no list of programs has to follow the releases. What else CMake is
-//! given is in [`fixed`].
+//! makefiles have for it, so that no list of programs has to follow the releases. What else CMake
+//! is given is in [`fixed`]; which variables of settings a release has no use for, in [`known`].
 
 pub mod fixed;
+pub mod known;
+pub mod vocabulary;
 
 use crate::build::layout::{Layout, tool_name};
 use crate::build::recipe::{Step, prefix};

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::audit::judge::Verdict;
 use crate::bench::lock::{HostLock, Kind};
+use crate::build::cmake::known;
 use crate::build::manifest::Manifest;
 use crate::build::run;
 use crate::build::spec::Spec;
@@ -124,7 +125,7 @@ pub fn make_missing(
     let _lock = HostLock::take(&env.work, Kind::Shared, PATIENCE, &env.reporter)?;
     let mut ready = Vec::new();
     for (spec, tree) in with_trees(env, missing)? {
-        match tree {
+        match tree.and_then(|tree| takes_all(env, &spec, tree)) {
             Ok(tree) => ready.push((spec, tree)),
             Err(reason) => {
                 outcome.failed.insert(spec.name, reason);
@@ -175,6 +176,31 @@ fn with_trees(env: &Env, specs: Vec<Spec>) -> anyhow::Result<Vec<(Spec, Result<T
         pairs.push((spec, tree));
     }
     Ok(pairs)
+}
+
+/// The tree, unless it has no use for a variable that it is to be configured with. When the plan
+/// was made the tree may not have been there, and configuring says it only when all is done.
+fn takes_all(env: &Env, spec: &Spec, tree: Tree) -> Result<Tree, String> {
+    if spec.options.cmake.is_empty() {
+        return Ok(tree);
+    }
+    let words = source::words::of_tree(env, &tree.path, tree.digest);
+    let words = words.map_err(|error| format!("cannot read the CMake files: {error:#}"))?;
+    let patched = !spec.source_facts.patches.is_empty();
+    let faults = known::faults(&spec.source, &spec.options.cmake, patched, Some(&words));
+    if faults.is_empty() {
+        return Ok(tree);
+    }
+    let told: Vec<String> = faults
+        .iter()
+        .map(|fault| match &fault.advice {
+            Some(advice) => format!("{fault} ({advice})"),
+            None => fault.to_string(),
+        })
+        .collect();
+    let reason = format!("CMake variables of no use to its source: {}", told.join("; "));
+    env.reporter.warn(format!("{}: not built: {reason}", spec.name));
+    Err(reason)
 }
 
 /// Tells what came of the builds.

@@ -6,6 +6,7 @@
 //! and names of all cells, over all cores.
 
 mod fixed;
+mod found;
 mod generate;
 mod ids;
 mod lack;
@@ -64,8 +65,8 @@ pub struct Expansion<'m> {
 ///
 /// # Errors
 /// All mistakes that only show here: unknown names in `set` (`axis=setting`), rules that do nothing
-/// or leave nothing, names given twice, flags that a compiler refuses, contradicting variables, a
-/// base that is no target.
+/// or leave nothing, names given twice, flags that a compiler refuses, CMake variables of which a
+/// release has no use, contradicting variables, a base that is no target.
 pub fn expand<'m>(
     matrix: &'m Matrix,
     experiment: &'m Experiment,
@@ -84,7 +85,7 @@ pub fn expand<'m>(
     let mut found = Found::default();
     let columns = Columns::new(&scope, &used, facts, recipe, &mut found);
     lack::add(&scope, &cells, &found.lacks, &mut unavailable, &mut reasons);
-    mistakes.extend(found.refusals.into_iter().map(|refusal| refused(matrix, refusal)));
+    mistakes.extend(found::told(matrix, found));
     let mut this = Expansion {
         experiment,
         rules,
@@ -480,19 +481,5 @@ impl<'m> Expansion<'m> {
             combo.run[*axis] = *setting;
         }
         name(&combo)
-    }
-}
-
-fn refused(matrix: &Matrix, (place, words): ids::Refusal) -> Diagnostic {
-    match place {
-        Some((axis, setting)) => {
-            let axis = &matrix.axes[axis];
-            let setting = &axis.settings[setting];
-            let message = format!("setting `{}` of axis `{}`: {words}", setting.name, axis.name);
-            let help = "give the setting a `requires` or exclude these cells, so that nothing asks \
-                        this compiler for the flag";
-            Diagnostic::at(&setting.span, message).help(help)
-        }
-        None => Diagnostic::nowhere(format!("the options of a source: {words}")),
     }
 }

@@ -1,6 +1,8 @@
-//! Patches: `patches/<engine>/<source>/NNN-name.patch` in the order of their numbers, then those
-//! that the source's entry lists. Applied strictly: no fuzz, no rejects, no patch that is in
-//! already.
+//! Patches: those of the folders `patches/<engine>/<from>..<to>/` in whose range the source's
+//! release lies, folder by folder in the order of their names; then those of
+//! `patches/<engine>/<source>/`; then those that the source's entry lists. In a folder
+//! `NNN-name.patch`, in the order of their numbers. Applied strictly: no fuzz, no rejects, no patch
+//! that is in already.
 //!
 //! Time stamps: everything that a patch touches gets the tree's newest time stamp plus one second.
 //! So what is generated from a patched file (a parser from its grammar) is out of date for make and
@@ -20,37 +22,23 @@ use crate::exit::{Code, code_of};
 use crate::hash::Digest;
 use crate::interrupt;
 use crate::matrix::model::Source;
+use crate::matrix::pattern::Pattern;
 use crate::proc::Proc;
 
 /// The patches of a source in the order in which they are applied: path below `patches/`, hash.
 ///
 /// # Errors
-/// When a name does not fit the format, a number is there twice, a patch is listed twice, cannot be
-/// read, or does not say at its top why it is there.
+/// When a name does not fit the format, a number is there twice in a folder, a patch is listed
+/// twice, cannot be read, or does not say at its top why it is there.
 pub(super) fn list(root: &Path, source: &Source) -> anyhow::Result<Vec<(String, Digest)>> {
-    let folder = format!("{}/{}", source.engine.name(), source.name);
-    let mut numbered: BTreeMap<u32, String> = BTreeMap::new();
-    let dir = root.join(&folder);
-    if dir.is_dir() {
-        for entry in fs::read_dir(&dir)? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.starts_with('.') {
-                continue;
-            }
-            let Some(number) = number(&name) else {
-                bail!(
-                    "`patches/{folder}/{name}` is no name of a patch: `NNN-name.patch` is needed \
-                     (three digits, letters, digits, `.`, `_` and `-`)"
-                );
-            };
-            if let Some(other) = numbered.insert(number, format!("{folder}/{name}")) {
-                bail!("`patches/{other}` and `patches/{folder}/{name}` have the same number");
-            }
-        }
+    let mut paths = Vec::new();
+    for folder in ranges(root, source)? {
+        paths.extend(numbered(root, &folder)?);
     }
+    paths.extend(numbered(root, &format!("{}/{}", source.engine.name(), source.name))?);
+    paths.extend(source.patches.iter().cloned());
     let mut seen = BTreeSet::new();
-    let all = numbered.into_values().chain(source.patches.iter().cloned());
-    all.map(|path| {
+    let read = |path: String| {
         let plain = |part| matches!(part, Component::Normal(_));
         if !Path::new(&path).components().all(plain) {
             bail!("the patch `{path}` must be a plain path below `patches/`");
@@ -66,8 +54,65 @@ pub(super) fn list(root: &Path, source: &Source) -> anyhow::Result<Vec<(String, 
             );
         }
         Ok((path, Digest::of(&text)))
-    })
-    .collect()
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The folders of an engine that are named by a range with the source's release in it, by name. No
+/// source has such a name, so a name with `..` that is no range is a mistake.
+fn ranges(root: &Path, source: &Source) -> anyhow::Result<Vec<String>> {
+    let engine = source.engine.name();
+    let dir = root.join(engine);
+    let mut found = Vec::new();
+    if !dir.is_dir() {
+        return Ok(found);
+    }
+    for entry in fs::read_dir(&dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_hidden = name.starts_with('.') && !name.starts_with("..");
+        if is_hidden || !name.contains("..") {
+            continue;
+        }
+        let range = match Pattern::version(&name) {
+            Ok(range @ Pattern::Versions(..)) if range.to_string() == name => range,
+            other => bail!(
+                "`patches/{engine}/{name}` is no range of releases{}: `<from>..<to>` is needed, \
+                 both included, as in `5.6.0..5.6.41`",
+                other.err().map(|why| format!(" ({why})")).unwrap_or_default()
+            ),
+        };
+        let version = source.version.as_ref().map(ToString::to_string);
+        if version.is_some_and(|version| range.matches(&version)) {
+            found.push(format!("{engine}/{name}"));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The patches of one folder below `patches/`, by number; none when it is not there.
+fn numbered(root: &Path, folder: &str) -> anyhow::Result<Vec<String>> {
+    let mut numbered: BTreeMap<u32, String> = BTreeMap::new();
+    let dir = root.join(folder);
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    for entry in fs::read_dir(&dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        let Some(number) = number(&name) else {
+            bail!(
+                "`patches/{folder}/{name}` is no name of a patch: `NNN-name.patch` is needed \
+                 (three digits, letters, digits, `.`, `_` and `-`)"
+            );
+        };
+        if let Some(other) = numbered.insert(number, format!("{folder}/{name}")) {
+            bail!("`patches/{other}` and `patches/{folder}/{name}` have the same number");
+        }
+    }
+    Ok(numbered.into_values().collect())
 }
 
 /// The number of a well-formed name.
@@ -152,6 +197,8 @@ fn inodes(tree: &Path) -> anyhow::Result<BTreeMap<PathBuf, (u64, i64, i64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::spec::tests::spec;
+    use crate::matrix::model::Engine;
 
     #[test]
     fn names_are_strict() {
@@ -162,6 +209,55 @@ mod tests {
         {
             assert_eq!(number(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn ranges_hold_both_ends_and_come_before_the_sources_own() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = dir.path();
+        let put = |path: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, "Why.\n\n--- a/x\n+++ b/x\n").expect("written");
+        };
+        for path in [
+            "mysql/5.6.0..5.6.41/020-two.patch",
+            "mysql/5.6.0..5.6.41/010-one.patch",
+            "mysql/5.6.21..8.0/010-both.patch",
+            "mysql/my/005-own.patch",
+            "mysql/more/010-named.patch",
+            "mariadb/5.6.0..5.6.41/010-other.patch",
+        ] {
+            put(path);
+        }
+        let listed = |version: &str| {
+            let mut source = spec(&[]).source;
+            source.engine = Engine::Mysql;
+            source.name = "my".to_owned();
+            source.version = version.parse().ok();
+            source.patches = vec!["mysql/more/010-named.patch".to_owned()];
+            let list = list(root, &source).map_err(|error| error.to_string())?;
+            Ok::<_, String>(list.into_iter().map(|(path, _)| path).collect::<Vec<_>>())
+        };
+        let own = ["mysql/my/005-own.patch", "mysql/more/010-named.patch"];
+        let range = ["mysql/5.6.0..5.6.41/010-one.patch", "mysql/5.6.0..5.6.41/020-two.patch"];
+        assert_eq!(listed("5.5.62").expect("listed"), own);
+        assert_eq!(listed("5.6.0").expect("listed"), [&range[..], &own].concat());
+        let both = ["mysql/5.6.21..8.0/010-both.patch"];
+        assert_eq!(listed("5.6.41").expect("listed"), [&range[..], &both, &own].concat());
+        // By as many numbers as are written, as in conditions.
+        assert_eq!(listed("8.0.39").expect("listed"), [&both[..], &own].concat());
+        assert_eq!(listed("8.4.0").expect("listed"), own);
+        for bad in ["5.6..", "..5.6", "5.7..5.6", "5.6.0 .. 5.6.41", "5.6...5.7", "new..old"] {
+            let folder = root.join("mysql").join(bad);
+            fs::create_dir(&folder).expect("a folder");
+            let error = listed("9.0.0").expect_err("it is told whatever the release");
+            assert!(error.contains(&format!("`patches/mysql/{bad}` is no range")), "{error}");
+            fs::remove_dir(&folder).expect("removed");
+        }
+        put("mysql/5.6.0..5.6.41/010-again.patch");
+        let error = listed("5.6.0").expect_err("one number twice");
+        assert!(error.contains("have the same number"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! What the recipe of the MySQL family gives CMake besides the flags, by engine and release: nothing
-//! is taken from the machine by chance, nothing is built that a measured server does not need, and
-//! libraries come from the release where it carries them. Facts only.
+//! What the recipe of the MySQL family gives CMake besides the flags, by engine and release:
+//! nothing is taken from the machine by chance, nothing is built that a measured server does not
+//! need, and libraries come from the release where it carries them. Facts only.
 //!
 //! Sources: the option tables of the manuals of MySQL 5.6 to 9.x, and the CMake files of MySQL
 //! 5.6.21 and 8.0.39 and of MariaDB 10.11. A release that does not know a variable says so and goes

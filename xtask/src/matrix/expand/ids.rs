@@ -10,11 +10,12 @@ use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::facts::{Facts, Unavailable, Unusable};
+use crate::build::cmake::known::{self, Fault};
+use crate::facts::{Facts, SourceFacts, Unavailable, Unusable};
 use crate::hash::Digest;
 use crate::matrix::expand::rows::{AXES, SOURCE};
 use crate::matrix::expand::scope::{Scope, is_installed};
-use crate::matrix::model::{Engine, Family, Options, Setting};
+use crate::matrix::model::{Engine, Family, Options, Setting, Source};
 use crate::toolchain::system;
 
 /// Gives the revision of an engine's recipe; raised when the recipe changes the bytes.
@@ -132,7 +133,7 @@ pub struct Conflict {
 }
 
 /// A setting (axis, setting) or a source's own options.
-type Place = Option<(usize, usize)>;
+pub type Place = Option<(usize, usize)>;
 
 /// A setting whose flags the compiler refuses, and what the compiler says.
 pub type Refusal = (Place, String);
@@ -142,6 +143,8 @@ pub type Refusal = (Place, String);
 pub struct Found {
     /// Mistakes.
     pub refusals: Vec<Refusal>,
+    /// More mistakes: CMake variables of which a source (its index) has no use.
+    pub faults: Vec<(usize, Place, Fault)>,
     /// By source and compiler: options for which this machine lacks something.
     pub lacks: HashMap<(usize, usize), Vec<(Place, Unavailable)>>,
 }
@@ -279,6 +282,13 @@ fn column(
     let toolchain = scope.toolchains[compiler].as_ref().ok()?;
     let of_source = system::of_source(model);
     let mut resolve = |options: Options, place: Option<(usize, usize)>| {
+        let faults = faults(model, source_facts, &options, facts).into_iter();
+        for fault in faults.map(|fault| (source, place, fault)) {
+            // Each compiler has its own column.
+            if !found.faults.contains(&fault) {
+                found.faults.push(fault);
+            }
+        }
         let needs = match place {
             None => of_source.clone(),
             Some(_) => {
@@ -320,6 +330,22 @@ fn column(
     let prefix = prefix(recipe(model.engine), &source_facts.digest, Some(&toolchain.digest));
     let overlaps = overlaps(&own, &parts);
     Some(Column { prefix, source: own, parts, overlaps })
+}
+
+/// What is wrong with the CMake variables of a setting or of a source itself. The tree's words are
+/// asked for only where there are variables.
+fn faults(
+    source: &Source,
+    source_facts: &SourceFacts,
+    options: &Options,
+    facts: &dyn Facts,
+) -> Vec<Fault> {
+    if options.cmake.is_empty() {
+        return Vec::new();
+    }
+    let words = facts.vocabulary(source, source_facts);
+    let patched = !source_facts.patches.is_empty();
+    known::faults(source, &options.cmake, patched, words.as_deref())
 }
 
 /// What a setting adds for this engine and compiler, as written.
