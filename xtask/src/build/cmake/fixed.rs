@@ -73,7 +73,7 @@ const MARIADB: [(Range, &str, &str); 26] = [
     (ALL, "WITH_WSREP", "OFF"),
     (ALL, "WITH_MARIABACKUP", "OFF"),
     (ALL, "WITH_SYSTEMD", "no"),
-    (ALL, "CONC_WITH_UNITTEST", "OFF"),
+    (ALL, "CONC_WITH_UNIT_TESTS", "OFF"),
     (([10, 6, 0], END), "WITH_URING", "OFF"),
     (([10, 2, 0], [10, 7, 0]), "WITH_INNODB_BZIP2", "OFF"),
     (([10, 2, 0], [10, 7, 0]), "WITH_INNODB_LZ4", "OFF"),
