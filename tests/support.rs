@@ -31,7 +31,7 @@ fn text(bytes: &[u8]) -> String {
 pub struct Project {
     folder: Option<tempfile::TempDir>,
     path: PathBuf,
-    work: PathBuf,
+    pub work: PathBuf,
 }
 
 /// What a call of the tool printed and how it ended.

@@ -104,6 +104,30 @@ fn from_the_tarball_to_the_comparison() {
         assert_eq!(row["cells"].as_array().map(Vec::len), Some(2), "{row}");
     }
 
+    // Size and cost of each build: the file's, the section's, and that of an installed one, too.
+    let sizes = comparison["builds"].as_array().expect("builds");
+    assert_eq!(sizes.len(), 3, "{sizes:?}");
+    for size in sizes {
+        let name = size["build"].as_str().expect("a name");
+        let program = if name == "installed" {
+            "/usr/lib/postgresql/15/bin/postgres".into()
+        } else {
+            let found = std::fs::read_dir(project.work.join("builds")).expect("builds").flatten();
+            let prefix = format!("{name}-");
+            let mut folders = found.map(|entry| entry.path());
+            let is_it = |folder: &std::path::PathBuf| {
+                folder.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&prefix))
+            };
+            folders.find(is_it).expect("its folder").join("tree/bin/postgres")
+        };
+        let length = std::fs::metadata(&program).expect("the server").len();
+        assert_eq!(size["file-bytes"].as_u64(), Some(length), "{size}");
+        let text = size["text-bytes"].as_u64().expect("a number");
+        assert!(text > 2_000_000 && text < length, "{size}");
+        let cpu = size["cost"]["cpu-seconds"].as_f64();
+        assert_eq!(cpu.is_some_and(|cpu| cpu > 60.0), name != "installed", "{size}");
+    }
+
     let second = call(&["matrix", "--format", "tsv"]);
     assert_eq!(second.code, Some(0), "{}", second.stderr);
     assert!(second.stderr.contains("builds: 0 made, 3 there already"), "{}", second.stderr);
@@ -114,6 +138,7 @@ fn from_the_tarball_to_the_comparison() {
     let text = call(&["compare"]);
     assert!(text.stdout.contains("point-query_range=100"), "{}", text.stdout);
     assert!(text.stdout.contains("geometric mean"), "{}", text.stdout);
+    assert!(text.stdout.contains("Size of the server's program"), "{}", text.stdout);
     let other = call(&["compare", "--base", "installed.small"]);
     assert!(other.stdout.contains("base `installed.small`"), "{}", other.stdout);
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::record::Record;
+use crate::sizes::BuildSize;
 use crate::stats::summary::Spread;
 use crate::stats::{Estimate, Rule, Verdict, rank, verdict};
 
@@ -83,6 +84,9 @@ pub struct Comparison {
     pub level: f64,
     /// One comparison per host: times of different machines are never mixed.
     pub hosts: Vec<HostComparison>,
+    /// Sizes and costs of the experiment's builds that are there, in its order.
+    #[serde(default)]
+    pub builds: Vec<BuildSize>,
     /// Records that were not used, and why.
     pub left_out: LeftOut,
 }
@@ -413,6 +417,7 @@ impl Collector {
             host.warnings = warnings::of(host, &self.base, &self.options.rule);
         }
         Ok(Comparison {
+            builds: Vec::new(),
             schema: SCHEMA,
             experiment,
             base: self.base,

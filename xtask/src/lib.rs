@@ -35,6 +35,7 @@ pub mod record;
 pub mod report;
 pub mod reproduce;
 pub mod server;
+pub mod sizes;
 pub mod source;
 pub mod stats;
 pub mod toolchain;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::audit::judge::Verdict;
 use crate::bench::lock::{HostLock, Kind};
@@ -9,14 +10,19 @@ use crate::build::cmake::known;
 use crate::build::manifest::Manifest;
 use crate::build::run;
 use crate::build::spec::Spec;
-use crate::build::store::{self, Store};
+use crate::build::store::{self, Manifests, Store};
 use crate::cli::Common;
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
 use crate::env::Env;
 use crate::exit::Code;
+use crate::hash::Digest;
 use crate::interrupt;
 use crate::matrix::expand::Expansion;
+use crate::matrix::model::SourceKind;
+use crate::report;
+use crate::report::table::Part;
+use crate::sizes::{self, BuildSize};
 use crate::source::{self, Tree};
 
 /// How long a build waits for a benchmark on the same host.
@@ -72,8 +78,42 @@ pub fn run(env: &Env, common: &Common, experiment: Option<&str>) -> anyhow::Resu
     let selection = loaded.select(common, &expansion)?;
     let outcome = make_missing(env, &expansion, &selection)?;
     report(env, &outcome);
+    let manifests = Manifests::list(env);
+    let sizes = sizes(&expansion, &selection, &|name, id| manifests.get(name, id).ok());
+    if !sizes.is_empty() {
+        let base = expansion.base.map(|index| expansion.target(index).name);
+        let base = base.as_deref().and_then(|target| target.split('.').next());
+        let table = Part::Table(sizes::table(&sizes, base));
+        report::text::write(&[table], report::Style::of_stdout(), &mut std::io::stdout().lock())?;
+    }
     let code = outcome.code();
     Ok(if code == Code::Done && !outcome.mismatched.is_empty() { Code::CellFailed } else { code })
+}
+
+/// Sizes and costs of the selected builds that are there, in the experiment's order; `manifest` finds
+/// what is known of a build.
+pub fn sizes(
+    expansion: &Expansion<'_>,
+    selection: &Selection,
+    manifest: &dyn Fn(&str, Digest) -> Option<Rc<Manifest>>,
+) -> Vec<BuildSize> {
+    let mut found = Vec::new();
+    for build in 0..expansion.builds() {
+        let name = expansion.name(build);
+        let Ok(spec) = expansion.spec(build) else { continue };
+        if !selection.build(&name) {
+            continue;
+        }
+        let size = match &spec.source.kind {
+            SourceKind::Prefix { path } => sizes::installed(&name, spec.source.engine, path),
+            // A build may have been made under another name.
+            _ => manifest(&name, spec.id)
+                .and_then(|manifest| BuildSize::of(&manifest))
+                .map(|size| BuildSize { build: name, ..size }),
+        };
+        found.extend(size);
+    }
+    found
 }
 
 /// Makes the selected builds that are not there.

@@ -7,6 +7,7 @@ use crate::build::code;
 use crate::build::store::Manifests;
 use crate::cli::{Common, CompareArgs, TableFormat};
 use crate::cmd::bench::{self, Identity, read_records};
+use crate::cmd::build;
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
 use crate::compare::{Comparison, Current, Made, Options, compare};
@@ -90,6 +91,8 @@ pub fn of_experiment(
         comparison.share_runs(&here, &made);
     }
     comparison.annotate(&|name, id| manifests.get(name, id));
+    comparison.builds =
+        build::sizes(expansion, &selection, &|name, id| manifests.get(name, id).ok());
     // Judged together, then shown in part.
     let build = |target: &str| target.split('.').next().unwrap_or(target).to_owned();
     comparison.show_only(&|target| selection.target(target, &build(target)), &|name| {

@@ -4,6 +4,7 @@ use crate::compare::{
     Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, NoteKind,
     Row,
 };
+use crate::sizes;
 use crate::stats::{Method, Verdict};
 
 use super::table::{Cell, Column, Part, Table, TableRow, Tone};
@@ -38,6 +39,10 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
             let line = |warning: &crate::compare::Warning| format!("warning: {}", warning.text);
             parts.push(Part::List(host.warnings.iter().map(line).collect()));
         }
+    }
+    if !comparison.builds.is_empty() {
+        let base = comparison.base.split('.').next();
+        parts.push(Part::Table(sizes::table(&comparison.builds, base)));
     }
     parts.extend(left_out(&comparison.left_out).map(Part::Text));
     parts

@@ -165,6 +165,7 @@ fn json() {
                   "notes": []
                 }
               ],
+              "builds": [],
               "left-out": {
                 "other-target": 0,
                 "other-workload": 0,
