@@ -90,8 +90,8 @@ pub fn run(env: &Env, common: &Common, experiment: Option<&str>) -> anyhow::Resu
     Ok(if code == Code::Done && !outcome.mismatched.is_empty() { Code::CellFailed } else { code })
 }
 
-/// Sizes and costs of the selected builds that are there, in the experiment's order; `manifest` finds
-/// what is known of a build.
+/// Sizes and costs of the selected builds that are there, in the experiment's order; `manifest`
+/// finds what is known of a build.
 pub fn sizes(
     expansion: &Expansion<'_>,
     selection: &Selection,
