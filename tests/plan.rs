@@ -279,3 +279,49 @@ fn the_shipped_study_of_compile_options_is_the_published_one() {
     assert!(cmake("rel_lessps").contains("DISABLE_PSI_MUTEX"));
     assert!(!cmake("rel_less").contains("DISABLE_PSI_MUTEX"));
 }
+
+#[test]
+fn the_examples_in_the_documents_plan() {
+    let shipped = std::fs::read_to_string(root().join("matrix.toml")).expect("the shipped file");
+    let document = std::fs::read_to_string(root().join("docs/mysql.md")).expect("the document");
+    let examples: Vec<&str> = document
+        .split("```toml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().expect("the first part"))
+        .collect();
+    assert_eq!(examples.len(), 2);
+    let mut planned = Vec::new();
+    for example in examples {
+        // A variant joins the table that is there.
+        let (mut tables, mut variants) = (String::new(), String::new());
+        for table in example.split("\n\n") {
+            match table.strip_prefix("[variant]\n") {
+                Some(lines) => variants.push_str(&format!("[variant]\n{lines}\n")),
+                None => tables.push_str(&format!("\n{table}\n")),
+            }
+        }
+        let matrix =
+            shipped.replacen("[variant]\n", variants.as_str(), usize::from(!variants.is_empty()));
+        let project = Project::with_matrix(&format!("{matrix}{tables}"));
+        for line in example.lines() {
+            let Some(name) = line.strip_prefix("[experiment.") else { continue };
+            let name = name.trim_end_matches(']');
+            let plan = project.ok(&["plan", name, "--format", "json"]).stdout;
+            let plan: serde_json::Value = serde_json::from_str(&plan).expect("one JSON document");
+            let targets = plan["targets"].as_array().expect("targets").iter();
+            planned.extend(targets.filter_map(|target| target["name"].as_str().map(str::to_owned)));
+        }
+    }
+    assert_eq!(
+        planned,
+        [
+            "my8031_rel_o2nofp.z11a",
+            "fix-before_rel_o2nofp.z11a",
+            "fix-after_rel_o2nofp.z11a",
+            "ma101118_rel_o2nofp.ma-small",
+            "ma101118_rocks.ma-rocks",
+            "my8031_rel_o2nofp.my-small",
+            "fbmy8032_rel_o2nofp.fb-rocks",
+        ]
+    );
+}

@@ -87,6 +87,9 @@ impl Needs {
             };
             self.tool(tool, why);
         }
+        for header in system::headers(source) {
+            self.tool(header, format!("`{name}` includes it"));
+        }
     }
 
     fn tool(&mut self, tool: &'static str, why: String) {

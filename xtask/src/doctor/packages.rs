@@ -50,7 +50,29 @@ impl Manager {
     pub fn packages(self, tool: &str) -> Vec<String> {
         /// Named alike everywhere.
         const TOOLS: [&str; 8] = ["make", "patch", "git", "curl", "perl", "bison", "flex", "cmake"];
-        TOOLS.iter().filter(|known| **known == tool).map(|known| (*known).to_owned()).collect()
+        let own = TOOLS.iter().copied().find(|known| *known == tool);
+        own.or_else(|| self.header(tool)).map(str::to_owned).into_iter().collect()
+    }
+
+    /// The package that brings a header.
+    fn header(self, name: &str) -> Option<&'static str> {
+        // In the order of `ALL`.
+        const HEADERS: [(&str, [&str; 5]); 5] = [
+            (
+                "openssl/ssl.h",
+                ["libssl-dev", "openssl-devel", "libopenssl-devel", "openssl", "openssl-dev"],
+            ),
+            (
+                "curses.h",
+                ["libncurses-dev", "ncurses-devel", "ncurses-devel", "ncurses", "ncurses-dev"],
+            ),
+            ("libaio.h", ["libaio-dev", "libaio-devel", "libaio-devel", "libaio", "libaio-dev"]),
+            ("pcre2.h", ["libpcre2-dev", "pcre2-devel", "pcre2-devel", "pcre2", "pcre2-dev"]),
+            ("fmt/core.h", ["libfmt-dev", "fmt-devel", "fmt-devel", "fmt", "fmt-dev"]),
+        ];
+        let (_, packages) = HEADERS.iter().find(|(header, _)| *header == name)?;
+        let place = Self::ALL.iter().position(|manager| *manager == self)?;
+        Some(packages[place])
     }
 
     fn words(self) -> &'static [&'static str] {
@@ -141,6 +163,9 @@ mod tests {
         );
         assert_eq!(line(Manager::Zypper, "flex"), "zypper --non-interactive install flex");
         assert_eq!(line(Manager::Pacman, "bison"), "pacman -S --needed --noconfirm bison");
+        assert_eq!(Manager::Apt.packages("curses.h"), ["libncurses-dev"]);
+        assert_eq!(Manager::Pacman.packages("openssl/ssl.h"), ["openssl"]);
+        assert!(Manager::Apk.packages("windows.h").is_empty());
         assert!(Manager::Apt.packages("gcc").is_empty(), "compilers have a table of their own");
         assert!(Manager::Apt.packages("unheard-of").is_empty());
     }

@@ -169,8 +169,13 @@ impl Kernel {
     }
 }
 
-/// A program on the search path that processes of this tool get.
+/// A program on the search path that processes of this tool get, or a header where compilers look.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
+    if name.ends_with(".h") {
+        let multiarch = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+        let folders = ["/usr/local/include", multiarch.as_str(), "/usr/include"];
+        return folders.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.is_file());
+    }
     which::which_in(name, Some(PATH), "/").ok()
 }
 

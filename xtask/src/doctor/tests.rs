@@ -106,6 +106,12 @@ fn a_good_machine_has_no_complaint() {
 }
 
 #[test]
+fn headers_are_looked_for_where_compilers_do() {
+    assert!(probe::find("stdio.h").is_some(), "the C library's headers are there");
+    assert_eq!(probe::find("no/such.h"), None);
+}
+
+#[test]
 fn sources_tell_what_they_need() {
     let tools = |source: &Source| -> Vec<&str> {
         needs_of(source).tools.into_iter().map(|(tool, _)| tool).collect()
@@ -116,7 +122,12 @@ fn sources_tell_what_they_need() {
     assert_eq!(tools(&source(Engine::Postgres, "17.0", archive_kind())), parsers);
     let all = ["git", "bison", "flex", "perl"];
     assert_eq!(tools(&source(Engine::Postgres, "15.18", git())), all);
-    assert_eq!(tools(&source(Engine::Mysql, "8.0.39", archive_kind())), ["cmake", "bison"]);
+    let family = |engine, version| tools(&source(engine, version, archive_kind())).join(" ");
+    let new = "cmake bison curses.h libaio.h openssl/ssl.h";
+    assert_eq!(family(Engine::Mysql, "8.0.39"), new);
+    let old = "cmake bison curses.h libaio.h";
+    assert_eq!(family(Engine::Mysql, "5.6.51"), old, "it carries its own library");
+    assert_eq!(family(Engine::Mariadb, "10.11.18"), format!("{new} pcre2.h fmt/core.h"));
     let mut patched = source(Engine::Postgres, "15.18", archive_kind());
     patched.patches = vec!["a.patch".into()];
     assert_eq!(tools(&patched), ["patch"]);

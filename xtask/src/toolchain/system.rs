@@ -101,14 +101,36 @@ pub fn of_source(source: &Source) -> Vec<Need> {
             defaults.push("icu");
         }
     }
-    let mut options = source.options.clone();
-    // Before the source's own, which may replace them.
-    let fixed = fixed::variables(source).into_iter();
-    options.cmake.splice(0..0, fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    needs.extend(of_options(source.engine, &options, &defaults));
+    needs.extend(of_options(source.engine, &with_fixed(source), &defaults));
     needs.sort_unstable();
     needs.dedup();
     needs
+}
+
+/// A source's options behind the variables that its recipe gives by itself, which they may replace.
+fn with_fixed(source: &Source) -> Options {
+    let mut options = source.options.clone();
+    let fixed = fixed::variables(source).into_iter();
+    options.cmake.splice(0..0, fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    options
+}
+
+/// The headers of the system that a source includes, by the name in the include line. Without them
+/// configuring fails, or leaves out what depends on them.
+pub fn headers(source: &Source) -> Vec<&'static str> {
+    if matches!(source.kind, SourceKind::Prefix { .. }) || source.engine == Engine::Postgres {
+        return Vec::new();
+    }
+    let options = with_fixed(source);
+    let system = |name: &str| {
+        let last = options.cmake.iter().rfind(|(key, _)| key == name);
+        last.is_some_and(|(_, value)| value == "system")
+    };
+    let by_option =
+        [("WITH_SSL", "openssl/ssl.h"), ("WITH_PCRE", "pcre2.h"), ("WITH_LIBFMT", "fmt/core.h")];
+    let mut found = vec!["curses.h", "libaio.h"];
+    found.extend(by_option.iter().filter(|(name, _)| system(name)).map(|(_, header)| header));
+    found
 }
 
 /// What options ask for; `defaults` are the names of configure that hold unless they are denied.
