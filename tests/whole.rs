@@ -115,7 +115,7 @@ fn from_the_tarball_to_the_comparison() {
             let found = std::fs::read_dir(project.work.join("builds")).expect("builds").flatten();
             let prefix = format!("{name}-");
             let mut folders = found.map(|entry| entry.path());
-            let is_it = |folder: &std::path::PathBuf| {
+            let is_it = |folder: &PathBuf| {
                 folder.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&prefix))
             };
             folders.find(is_it).expect("its folder").join("tree/bin/postgres")
