@@ -4,7 +4,6 @@
 //! the kernel does is not counted. The format of its files is that of the Valgrind manual, "Callgrind
 //! Format Specification".
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,6 @@ use anyhow::{Context as _, bail};
 
 use crate::exit::{Code, coded};
 use crate::interrupt;
-use crate::matrix::model::Engine;
 use crate::proc::{PATH, Proc};
 use crate::server::under::Under;
 
@@ -50,10 +48,8 @@ impl Valgrind {
         Ok(Self { program, version })
     }
 
-    /// The way to run a server of `engine` under it. A process of Postgres leaves one file when it
-    /// ends, a server of the MySQL family one for each of its threads.
-    pub fn under(&self, engine: Engine) -> Under {
-        let threads = if engine == Engine::Postgres { "no" } else { "yes" };
+    /// The way to run a server under it. Each process leaves a file when it ends.
+    pub fn under(&self) -> Under {
         let args = vec![
             "--tool=callgrind".to_owned(),
             // What the server starts itself (a shell for `archive_command`) runs as usual; what it
@@ -62,7 +58,6 @@ impl Valgrind {
             // Without its own door for debuggers, which is a file in the folder for temporary ones.
             "--vgdb=no".to_owned(),
             format!("--callgrind-out-file={FILES}%p"),
-            format!("--separate-threads={threads}"),
         ];
         Under { program: self.program.clone(), args }
     }
@@ -90,30 +85,6 @@ pub fn of_process(data: &Path, id: u32, patience: Duration) -> anyhow::Result<u6
     }
 }
 
-/// The instructions of each thread of the process `id`, which has ended.
-///
-/// # Errors
-/// When there is no file, or one is not whole.
-pub fn of_threads(data: &Path, id: u32) -> anyhow::Result<BTreeMap<u32, u64>> {
-    let head = format!("{FILES}{id}-");
-    let mut threads = BTreeMap::new();
-    for entry in fs_err::read_dir(data)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let Some(number) = name.to_str().and_then(|name| name.strip_prefix(&head)?.parse().ok())
-        else {
-            continue;
-        };
-        let text = fs_err::read_to_string(entry.path())?;
-        let total = total(&text).with_context(|| entry.path().display().to_string())?;
-        threads.insert(number, total.with_context(|| format!("{name:?} is not whole"))?);
-    }
-    if threads.is_empty() {
-        bail!("the server has left no file `{head}…` in `{}`", data.display());
-    }
-    Ok(threads)
-}
-
 /// The sum of a file: `None` while its last line is missing.
 ///
 /// # Errors
@@ -132,32 +103,6 @@ fn total(text: &str) -> anyhow::Result<Option<u64>> {
     let number = totals.split_whitespace().next().unwrap_or_default();
     let parsed = number.parse().with_context(|| format!("`{number}` is no number of events"));
     if whole { parsed.map(Some) } else { Ok(None) }
-}
-
-/// The thread whose count depends most on how many operations there were, with its two counts: what
-/// served the connection. Threads have the same numbers at every start.
-///
-/// # Errors
-/// When none stands out: its growth must be ten times that of all others together.
-pub fn busiest(
-    short: &BTreeMap<u32, u64>,
-    long: &BTreeMap<u32, u64>,
-) -> anyhow::Result<(u64, u64)> {
-    let pairs =
-        long.iter().map(|(thread, after)| (short.get(thread).copied().unwrap_or(0), *after));
-    let mut pairs: Vec<(u64, u64)> = pairs.collect();
-    pairs.sort_by_key(|(before, after)| std::cmp::Reverse(after.abs_diff(*before)));
-    let grown = |&(before, after): &(u64, u64)| after.abs_diff(before);
-    let (first, rest) = pairs.split_first().context("the server has no thread")?;
-    let rest: u64 = rest.iter().map(grown).sum();
-    if first.1 <= first.0 || grown(first) < rest.saturating_mul(10) {
-        bail!(
-            "the server's own threads did too much beside the connection's ({rest} instructions to \
-             {}): what is whose cannot be told",
-            grown(first)
-        );
-    }
-    Ok(*first)
 }
 
 /// What a server's log says of an instruction that Valgrind does not know.
@@ -195,34 +140,18 @@ mod tests {
     }
 
     #[test]
-    fn files_of_processes_and_threads_are_found() {
+    fn the_file_of_a_process_is_found() {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, number: &str| {
             let text = FILE.replace("97074425", number);
             std::fs::write(folder.path().join(name), text).expect("written");
         };
         write("callgrind.7", "5");
-        write("callgrind.7-01", "10");
-        write("callgrind.7-12", "20");
-        write("callgrind.77-01", "30");
+        write("callgrind.77", "30");
         let path = folder.path();
         assert_eq!(of_process(path, 7, Duration::ZERO).expect("there"), 5);
         let error = of_process(path, 8, Duration::ZERO).expect_err("none");
         assert!(error.to_string().contains("callgrind.8"), "{error}");
-        assert_eq!(of_threads(path, 7).expect("two"), [(1, 10), (12, 20)].into());
-        assert!(of_threads(path, 8).is_err());
-    }
-
-    #[test]
-    fn the_thread_that_grew_served_the_connection() {
-        let short = [(1, 1000), (2, 500), (3, 70)].into();
-        let long = [(1, 1010), (2, 900), (3, 69), (4, 5)].into();
-        assert_eq!(busiest(&short, &long).expect("clear"), (500, 900));
-        let unclear = [(1, 1100), (2, 900)].into();
-        let error = busiest(&short, &unclear).expect_err("unclear");
-        assert!(error.to_string().contains("170 instructions to 400"), "{error}");
-        assert!(busiest(&short, &short).is_err(), "nothing grew");
-        assert!(busiest(&short, &BTreeMap::new()).is_err());
     }
 
     #[test]

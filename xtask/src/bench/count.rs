@@ -23,15 +23,14 @@ use super::snapshot::{self, Contents};
 use crate::env::Env;
 use crate::hash::Digest;
 use crate::interrupt;
-use crate::matrix::model::Engine;
 use crate::record::count::{COUNT_SCHEMA, Count, Counted, Instructions};
 use crate::server::access::Access;
 use crate::server::{self, Server, Settings};
 
 /// How many instructions, in thousands, the counted operations shall have about: some seconds.
-const BUDGET: u64 = 100_000;
+const BUDGET: u64 = 25_000;
 /// More operations than this say nothing more.
-const MOST: u64 = 4_000;
+const MOST: u64 = 1_000;
 /// Fewer are no mean.
 const FEWEST: u64 = 4;
 /// PostgreSQL plans a prepared statement anew for its first five executions.
@@ -43,7 +42,7 @@ const WRITING: Duration = Duration::from_secs(120);
 
 /// What acts by the clock in PostgreSQL is turned off or put off, and parallel workers, whose share
 /// depends on chance, stay out.
-const POSTGRES: [(&str, &str); 6] = [
+const QUIET: [(&str, &str); 6] = [
     ("autovacuum", "off"),
     ("bgwriter_delay", "10s"),
     ("bgwriter_lru_maxpages", "0"),
@@ -216,11 +215,7 @@ impl Counter<'_> {
             Ok::<Part, anyhow::Error>(part)
         };
         let (short, long) = (start("short", warmup)?, start("long", warmup + counted)?);
-        let (before, after) = match (&short.counts, &long.counts) {
-            (Counts::Process(before), Counts::Process(after)) => (*before, *after),
-            (Counts::Threads(before), Counts::Threads(after)) => callgrind::busiest(before, after)?,
-            _ => bail!("the two starts were counted in different ways"),
-        };
+        let (before, after) = (short.instructions, long.instructions);
         if after <= before {
             bail!("{counted} operations more took no instruction more ({before}, then {after})");
         }
@@ -250,8 +245,8 @@ impl Counter<'_> {
         let data = folder.0.join("data");
         snapshot::restore(loaded, &data, access).context("cannot restore the data")?;
         let install = &target.install;
-        let settings = quiet(install.engine, &target.server);
-        let under = self.valgrind.under(install.engine);
+        let settings = quiet(&target.server);
+        let under = self.valgrind.under();
         let mut server = Server::start_under(
             Some(&under),
             access,
@@ -283,35 +278,17 @@ impl Counter<'_> {
                 return Err(error);
             }
         };
-        let counts = match install.engine {
-            Engine::Postgres => {
-                let id = done.process.context("the server did not tell its process")?;
-                let count = callgrind::of_process(&data, id, WRITING)?;
-                server.abandon();
-                Counts::Process(count)
-            }
-            Engine::Mysql | Engine::Mariadb => {
-                let id = server.id();
-                server.stop()?;
-                Counts::Threads(callgrind::of_threads(&data, id)?)
-            }
-        };
-        Ok((Part { counts, done }, version))
+        let id = done.process.context("the server did not tell its process")?;
+        let instructions = callgrind::of_process(&data, id, WRITING)?;
+        server.abandon();
+        Ok((Part { instructions, done }, version))
     }
 }
 
 /// What one start gave.
 struct Part {
-    counts: Counts,
+    instructions: u64,
     done: protocol::Counted,
-}
-
-/// What was counted apart from what.
-enum Counts {
-    /// The process of the connection.
-    Process(u64),
-    /// Each thread of the server.
-    Threads(std::collections::BTreeMap<u32, u64>),
 }
 
 /// Where the logs of one start go.
@@ -331,12 +308,9 @@ impl Drop for Folder {
 }
 
 /// The config without what acts by the clock.
-fn quiet(engine: Engine, settings: &Settings) -> Settings {
+fn quiet(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
-    if engine == Engine::Postgres {
-        let own = POSTGRES.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        settings.lines.extend(own);
-    }
+    settings.lines.extend(QUIET.map(|(name, value)| (name.to_owned(), value.to_owned())));
     settings
 }
 
@@ -356,11 +330,11 @@ mod tests {
     #[test]
     fn cheap_operations_are_counted_more_often() {
         let of = |name: &str, rows| Operations::of(catalog::find(name).expect("known"), rows);
-        assert_eq!(of("point-query", 1000), Operations { warmup: 961, counted: 3846 });
+        assert_eq!(of("point-query", 1000), Operations { warmup: 240, counted: 961 });
         let points = of("random-points_range=1000", 1000);
-        assert_eq!(points, Operations { warmup: 8, counted: 33 });
+        assert_eq!(points, Operations { warmup: 6, counted: 8 });
         assert_eq!(of("scan", 20_000), Operations { warmup: 6, counted: 4 });
-        assert_eq!(of("scan", 1000).counted, 97);
+        assert_eq!(of("scan", 1000).counted, 24);
     }
 
     #[test]
@@ -382,12 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn only_postgres_has_what_is_turned_off() {
+    fn what_acts_by_the_clock_is_off_whatever_the_config_says() {
         let line = ("autovacuum".to_owned(), "on".to_owned());
         let settings = Settings { lines: vec![line], ..Settings::default() };
-        let lines = quiet(Engine::Postgres, &settings).lines;
+        let lines = quiet(&settings).lines;
         // The last one holds.
         assert_eq!(lines.iter().rfind(|(name, _)| name == "autovacuum").expect("there").1, "off");
-        assert_eq!(quiet(Engine::Mariadb, &settings), settings);
     }
 }

@@ -121,8 +121,7 @@ fn tidy(counts: &Counts) -> Table {
         "spread",
         "failure",
     ];
-    let mut table = Table::default();
-    table.columns = COLUMNS.map(Column::left).into();
+    let mut table = Table { columns: COLUMNS.map(Column::left).into(), ..Table::default() };
     for host in &counts.hosts {
         for row in &host.rows {
             let mut add = |target: &str, figure: Option<&Figure>, ratio: Option<f64>, why: &str| {

@@ -22,6 +22,7 @@ use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::host::Here;
 use crate::matrix::expand::Expansion;
+use crate::matrix::model::Engine;
 use crate::proc::own_file;
 use crate::record::count::{Count, Counted};
 use crate::record::store::Store;
@@ -48,6 +49,16 @@ pub fn count_missing(
     let Some(mut planned) = plan(env, loaded, expansion, selection, args, &[])? else {
         return Ok(None);
     };
+    if let Some(target) =
+        planned.plan.targets.iter().find(|it| it.install.engine != Engine::Postgres)
+    {
+        let text = format!(
+            "instructions of `{}` cannot be counted: that is possible for PostgreSQL only, where each \
+             connection has a process of its own; time it instead",
+            target.name
+        );
+        return Err(coded(Code::Input, text));
+    }
     let _lock = HostLock::take(&env.work, Kind::Alone, PATIENCE, &env.reporter)?;
     leave_out_damaged(env, &mut planned)?;
     warn_of_marked(env, &planned.plan);
