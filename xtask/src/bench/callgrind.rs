@@ -1,8 +1,8 @@
 //! Valgrind's Callgrind: how a server is run under it, and what its files say.
 //!
 //! It executes the program on a processor of its own and counts each instruction in user mode; what
-//! the kernel does is not counted. The format of its files is that of the Valgrind manual, "Callgrind
-//! Format Specification".
+//! the kernel does is not counted. The format of its files is that of the Valgrind manual,
+//! "Callgrind Format Specification".
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::server::under::Under;
 
 /// What the files in the data directory begin with.
 const FILES: &str = "callgrind.";
-/// What Valgrind says before it gives a program the signal for an instruction that it does not know.
+/// What Valgrind says of an instruction that it does not know, before it ends the program.
 const UNKNOWN: &str = "Unrecognised instruction at address";
 
 /// Valgrind on this machine.

@@ -1,11 +1,11 @@
 //! Counting instructions per operation: where clocks are noisy and the processor lets nobody count,
 //! a difference of half a percent still shows.
 //!
-//! Each count is two starts of the server under Valgrind on fresh copies of the same data, the first
-//! with W operations, the second with the same W and N more; what differs is the cost of N. So
-//! start, connecting, planning and the filling of caches cancel, and nothing must be switched on
-//! while the server runs. Operations are of fixed number and seed, on one connection; what would act
-//! by the clock is turned off.
+//! Each count is two starts of the server under Valgrind on fresh copies of the same data, the
+//! first with W operations, the second with the same W and N more; what differs is the cost of N.
+//! So start, connecting, planning and the filling of caches cancel, and nothing must be switched on
+//! while the server runs. Operations are of fixed number and seed, on one connection; what would
+//! act by the clock is turned off.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

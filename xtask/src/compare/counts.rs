@@ -52,7 +52,7 @@ pub struct HostCounts {
     pub instruments: Vec<String>,
     /// The targets of the columns, without the base.
     pub targets: Vec<String>,
-    /// One row per microbenchmark.
+    /// One row per microbenchmark, group by group.
     pub rows: Vec<CountRow>,
 }
 
@@ -129,7 +129,7 @@ impl CountRow {
 type Same<'a> = (Digest, Digest, &'a str);
 
 /// Compares counts. Of each target on each host those of its latest id enter, and only what agrees
-/// with the latest count of the base. Rows are in the order of `names`.
+/// with the latest count of the base. Inside a group rows are in the order of `names`.
 pub fn counts(all: &[Count], base: &str, names: &[&str]) -> Counts {
     let mut hosts: BTreeMap<&str, Vec<&Count>> = BTreeMap::new();
     for count in all {
@@ -182,6 +182,8 @@ fn of_host(host: &str, counts: &[&Count], base: &str, names: &[&str]) -> HostCou
             instruments.push(last.instrument.clone());
         }
     }
+    // Their names are in the order in which they are shown; inside each, rows keep theirs.
+    rows.sort_by(|one: &CountRow, other| one.group.cmp(&other.group));
     let targets = targets.into_iter().map(str::to_owned).collect();
     HostCounts { host: host.to_owned(), instruments, targets, rows }
 }

@@ -1,5 +1,5 @@
-//! Counts of instructions: records of a kind of their own, in `results/counts/`, so that no table of
-//! timed runs can ever hold one of a server that ran under an instrument.
+//! Counts of instructions: records of a kind of their own, in `results/counts/`, so that no table
+//! of timed runs can ever hold one of a server that ran under an instrument.
 
 use serde::{Deserialize, Serialize};
 
