@@ -1,6 +1,8 @@
 //! Runs: which are still to be made ([`schedule`]), which of them are the same ([`share`]), on
 //! which cores ([`placement`]), against which data ([`snapshot`]), and the making itself ([`run`]).
 
+pub mod callgrind;
+pub mod count;
 pub mod driver;
 pub mod lock;
 pub mod placement;

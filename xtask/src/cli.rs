@@ -137,6 +137,16 @@ pub struct RunArgs {
     /// Measures targets with the same code each on its own, as A/A pairs, instead of once
     #[arg(long)]
     pub aa: bool,
+    /// Counts instructions per operation under valgrind instead of timing, TIMES times in all
+    #[arg(
+        long,
+        value_name = "TIMES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..=100)
+    )]
+    pub count_instructions: Option<u16>,
 }
 
 /// Arguments of `bench`.
@@ -186,6 +196,9 @@ pub struct CompareArgs {
     /// The target that the others are compared with [default: the experiment's base]
     #[arg(long, value_name = "TARGET")]
     pub base: Option<String>,
+    /// Only the table of instructions per operation
+    #[arg(long)]
+    pub count_instructions: bool,
     /// How the tables are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,

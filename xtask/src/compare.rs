@@ -18,6 +18,7 @@ use crate::stats::summary::Spread;
 use crate::stats::{Estimate, Rule, Verdict, rank, verdict};
 
 mod collect;
+pub mod counts;
 mod host;
 mod made;
 mod notes;

@@ -166,6 +166,15 @@ impl Proc {
         self
     }
 
+    /// Runs the program under another one (one that instruments it, say), which gets `args` first.
+    #[must_use]
+    pub fn under(mut self, program: impl Into<PathBuf>, args: &[String]) -> Self {
+        let own = std::mem::replace(&mut self.program, program.into()).into_os_string();
+        let rest = std::mem::take(&mut self.args);
+        self.args = args.iter().map(OsString::from).chain([own]).chain(rest).collect();
+        self
+    }
+
     /// The variables that the process gets.
     pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.env.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str()))

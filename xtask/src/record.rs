@@ -8,6 +8,7 @@ use crate::audit::judge::{Finding, Report, Verdict};
 use crate::hash::Digest;
 use crate::matrix::model::Placement;
 
+pub mod count;
 pub mod store;
 #[cfg(test)]
 pub(crate) mod testing;

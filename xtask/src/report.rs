@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use crate::cli::TableFormat;
 use crate::compare::Comparison;
 
+pub mod counts;
 pub mod table;
 pub mod text;
 pub mod tidy;

@@ -15,6 +15,7 @@ pub mod mycnf;
 pub mod mysql;
 pub mod postgres;
 pub mod preload;
+pub mod under;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ use crate::matrix::model::Engine;
 use crate::proc::{Output, Proc, Running};
 use access::{Access, Seen};
 use preload::Library;
+use under::Under;
 
 /// The superuser of every private PostgreSQL server.
 pub const USER: &str = "matrix";
@@ -187,6 +189,23 @@ impl Server {
         cpus: &[usize],
         log: &Path,
     ) -> anyhow::Result<Self> {
+        Self::start_under(None, access, install, settings, data, cpus, log)
+    }
+
+    /// The same under another program. Nobody connects before the server is ready then, so that it
+    /// does the same work at every start.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_under(
+        under: Option<&Under>,
+        access: &Access,
+        install: &Install,
+        settings: &Settings,
+        data: &Path,
+        cpus: &[usize],
+        log: &Path,
+    ) -> anyhow::Result<Self> {
         install.check()?;
         let folder = socket_folder(&std::env::temp_dir())?;
         access.give(folder.path())?;
@@ -205,6 +224,9 @@ impl Server {
         };
         let binds = binds(&seen, install, data, Some(folder.path()));
         let mut proc = proc.log(log).launch(access.tool(), spec(access, &seen, binds, cpus, kill));
+        if let Some(Under { program, args }) = under {
+            proc = proc.under(program, args);
+        }
         for (key, value) in &settings.env {
             proc = proc.env(key, value);
         }
@@ -223,9 +245,23 @@ impl Server {
             log: log.to_owned(),
             _socket_folder: folder,
         };
+        if under.is_some() && install.engine == Engine::Postgres {
+            server.wait_written(data)?;
+        }
         server.wait_ready(START_TIMEOUT)?;
         preload::check(&settings.preload, server.id())?;
         Ok(server)
+    }
+
+    /// Waits until the server has written that it is ready.
+    fn wait_written(&mut self, data: &Path) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        while !postgres::says_ready(data) && begin.elapsed() < START_TIMEOUT {
+            interrupt::check()?;
+            self.check()?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// The Unix socket.

@@ -76,6 +76,22 @@ pub enum Action {
     },
     /// Measure one microbenchmark.
     Run(Run),
+    /// Execute a fixed number of events on one connection, for whoever counts what they cost.
+    Count(Count),
+}
+
+/// A fixed number of events on one connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Count {
+    /// A name from the catalogue.
+    pub microbenchmark: String,
+    /// How many events.
+    pub events: u64,
+    /// Whether statements are prepared (those that the catalogue sends as text never are).
+    pub prepared: bool,
+    /// The seed of the keys: more events of one seed begin with those of fewer.
+    pub seed: u64,
 }
 
 /// One measured execution.
@@ -133,11 +149,27 @@ pub enum Event {
     WindowEnd,
     /// The measurement.
     Measured(Measured),
+    /// The events were executed and the connection was closed.
+    Counted(Counted),
     /// The job could not be done.
     Failed {
         /// Why.
         reason: String,
     },
+}
+
+/// What a fixed number of events did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Counted {
+    /// Events; none was refused.
+    pub events: u64,
+    /// Statements, BEGIN and COMMIT among them.
+    pub queries: u64,
+    /// Rows that came back.
+    pub rows: u64,
+    /// The id of the server's process that served the connection, where it has one of its own.
+    pub process: Option<u32>,
 }
 
 /// What was measured in the window.

@@ -37,6 +37,11 @@ pub trait Connection: Send {
     /// Whether a transaction is open, also one that has failed.
     fn in_transaction(&self) -> bool;
 
+    /// The id of the server's process that serves this connection alone, if there is one.
+    fn process(&self) -> Option<u32> {
+        None
+    }
+
     /// What ends a statement that is running on this connection.
     fn canceller(&self) -> anyhow::Result<Box<dyn Cancel>>;
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail, ensure};
 use catalog::Microbenchmark;
-use catalog::protocol::{self, Action, Data, Run, Server};
+use catalog::protocol::{self, Action, Count, Data, Run, Server};
 
 /// A job that makes sense.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub enum Task {
     Verify(&'static Microbenchmark),
     /// Measure.
     Run(RunTask),
+    /// A fixed number of events.
+    Count(&'static Microbenchmark, Count),
 }
 
 /// A run whose microbenchmark is known.
@@ -65,6 +67,10 @@ impl Job {
             }
             Action::Verify { microbenchmark } => Task::Verify(find(&microbenchmark)?),
             Action::Run(run) => Task::Run(check_run(run)?),
+            Action::Count(count) => {
+                ensure!(count.events > 0, "`events` is 0, at least 1 is needed");
+                Task::Count(find(&count.microbenchmark)?, count)
+            }
         };
         Ok(Self { server: job.server, data: job.data, task })
     }
@@ -152,6 +158,20 @@ mod tests {
         assert!(message.contains("`points`") && message.contains("`scan_range=100`"), "{message}");
         let surplus = r#"{"load": {"connections": 1, "speed": 9}}"#;
         assert!(error(&job(DATA, surplus)).contains("unknown field `speed`"));
+    }
+
+    #[test]
+    fn a_count_has_events() {
+        let count = |events: u64| {
+            format!(
+                r#"{{"count": {{"microbenchmark": "scan", "events": {events}, "prepared": true,
+                "seed": 7}}}}"#
+            )
+        };
+        assert!(error(&job(DATA, &count(0))).contains("`events` is 0"));
+        let job = Job::parse(&job(DATA, &count(3))).unwrap();
+        let Task::Count(microbenchmark, count) = job.task else { panic!("{job:?}") };
+        assert_eq!((microbenchmark.name, count.events), ("scan_range=100", 3));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod client;
 mod connection;
 mod content;
+mod count;
 mod draw;
 mod emit;
 mod job;
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
         Task::Load { connections } => load::load(&job, *connections, &mut emitter),
         Task::Verify(microbenchmark) => verify::verify(&job, microbenchmark, &mut emitter),
         Task::Run(run) => run::run(&job, run, &mut emitter),
+        Task::Count(microbenchmark, asked) => {
+            count::count(&job, microbenchmark, asked, &mut emitter)
+        }
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     let reason = format!("{error:#}");

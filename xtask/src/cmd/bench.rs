@@ -28,6 +28,7 @@ use crate::proc::own_file;
 use crate::record::Record;
 use crate::record::store::Store;
 
+pub mod count;
 mod target;
 
 pub use target::{Identity, host, identify};
@@ -101,16 +102,32 @@ pub fn run(env: &Env, common: &Common, args: &BenchArgs) -> anyhow::Result<Code>
     let experiment = loaded.experiment(args.experiment.as_deref())?;
     let expansion = loaded.expand(experiment, &common.set)?;
     let selection = loaded.select(common, &expansion)?;
-    let Some(outcome) = run_missing(env, &loaded, &expansion, &selection, &args.run)? else {
+    let none = || {
         let text = format!("experiment `{}` has no workload: nothing to run", experiment.name);
-        return Err(coded(Code::Input, text));
+        coded(Code::Input, text)
     };
+    if let Some(times) = args.run.count_instructions {
+        let (run, select) = (&args.run, &selection);
+        return count::count_missing(env, &loaded, &expansion, select, run, times)?
+            .ok_or_else(none);
+    }
+    let outcome = run_missing(env, &loaded, &expansion, &selection, &args.run)?.ok_or_else(none)?;
     report(env, &outcome);
     Ok(outcome.code())
 }
 
 /// Tells what came of the runs.
 pub fn report(env: &Env, outcome: &Outcome) {
+    tell_left_out(env, outcome);
+    if outcome.ok + outcome.failed > 0 {
+        env.reporter.line(format!("runs: {} measured, {} failed", outcome.ok, outcome.failed));
+    } else {
+        env.reporter.line("runs: all there already");
+    }
+}
+
+/// Tells what is not run.
+fn tell_left_out(env: &Env, outcome: &Outcome) {
     for LeftOut { target, reason, .. } in &outcome.left_out {
         env.reporter.line(format!("{target}: left out: {reason}"));
     }
@@ -119,11 +136,6 @@ pub fn report(env: &Env, outcome: &Outcome) {
             "{target}: same code and config as {with}, whose runs stand for both (`--aa` measures \
              each)"
         ));
-    }
-    if outcome.ok + outcome.failed > 0 {
-        env.reporter.line(format!("runs: {} measured, {} failed", outcome.ok, outcome.failed));
-    } else {
-        env.reporter.line("runs: all there already");
     }
 }
 

@@ -31,8 +31,19 @@ pub fn run(env: &Env, common: &Common, args: &CompareArgs) -> anyhow::Result<Cod
     let experiment = loaded.experiment(args.experiment.as_deref())?;
     let expansion = loaded.expand(experiment, &common.set)?;
     let base = args.base.as_deref();
+    if args.count_instructions {
+        bench::count::show(env, common, &loaded, &expansion, base, args.format)?;
+        return Ok(Code::Done);
+    }
     let comparison = of_experiment(env, common, &loaded, &expansion, base, Ids::Suite)?;
     print(&comparison, args.format)?;
+    // Beside the runs, for people; programs ask for either.
+    if args.format == TableFormat::Text
+        && let Some(found) = bench::count::stored(env, common, &loaded, &expansion, base)?
+    {
+        println!();
+        report::counts::write(&found, args.format, &mut std::io::stdout().lock())?;
+    }
     Ok(Code::Done)
 }
 

@@ -38,6 +38,16 @@ fn stages(env: &Env, common: &Common, args: &MatrixArgs) -> anyhow::Result<Code>
     }
     let builds = build::make_missing(env, &expansion, &selection)?;
     build::report(env, &builds);
+    if let Some(times) = args.run.count_instructions {
+        let (run, select) = (&args.run, &selection);
+        let counted = bench::count::count_missing(env, &loaded, &expansion, select, run, times)?;
+        let Some(code) = counted else {
+            env.reporter.line("this experiment has no workload: only the builds were made");
+            return Ok(builds.code());
+        };
+        bench::count::show(env, common, &loaded, &expansion, None, args.format)?;
+        return Ok(if builds.code() == Code::Done { code } else { builds.code() });
+    }
     let runs = match bench::run_missing(env, &loaded, &expansion, &selection, &args.run) {
         Ok(Some(runs)) => {
             bench::report(env, &runs);

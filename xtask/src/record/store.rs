@@ -1,25 +1,66 @@
-//! Where records lie: `results/records/<experiment>/<host>.jsonl`.
+//! Where records lie: `results/records/<experiment>/<host>.jsonl`, and counts in `results/counts/`.
 //!
 //! A record is appended by one `write` of one line, under a file lock, and flushed to the disk. A
 //! crash can therefore leave at most one unfinished line, at the end of the file; the next append
 //! moves it to `<host>.jsonl.torn` and says so. Complete lines are never changed.
 
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use fs_err as fs;
 
+use super::count::{COUNT_SCHEMA, Count};
 use super::{Record, SCHEMA};
 use crate::exit::{Code, WithCode as _};
 
 /// How much is read at once when the last line end of a file is looked for.
 const STEP: u64 = 1 << 16;
 
-/// The records of one results directory.
+/// What a line of a file can be.
+pub trait Line: serde::Serialize + serde::de::DeserializeOwned {
+    /// The version of its schema.
+    const SCHEMA: u32;
+    /// The version that it was written with.
+    fn schema(&self) -> u32;
+    /// Its experiment.
+    fn experiment(&self) -> &str;
+    /// Its host.
+    fn host(&self) -> &str;
+}
+
+impl Line for Record {
+    const SCHEMA: u32 = SCHEMA;
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+    fn experiment(&self) -> &str {
+        &self.experiment
+    }
+    fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+impl Line for Count {
+    const SCHEMA: u32 = COUNT_SCHEMA;
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+    fn experiment(&self) -> &str {
+        &self.experiment
+    }
+    fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// The records of one kind in one results directory.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub struct Store<T = Record> {
     records: PathBuf,
+    kind: PhantomData<fn() -> T>,
 }
 
 /// Something that a reader or writer found wrong with a file and went around.
@@ -46,11 +87,20 @@ struct SchemaOnly {
 }
 
 impl Store {
-    /// The store below `results`, which need not exist yet.
+    /// The store of runs below `results`, which need not exist yet.
     pub fn new(results: &Path) -> Self {
-        Self { records: results.join("records") }
+        Self { records: results.join("records"), kind: PhantomData }
     }
+}
 
+impl Store<Count> {
+    /// The store of counts below `results`, which need not exist yet.
+    pub fn counts(results: &Path) -> Self {
+        Self { records: results.join("counts"), kind: PhantomData }
+    }
+}
+
+impl<T: Line> Store<T> {
     /// The folder of an experiment's files.
     pub fn folder(&self, experiment: &str) -> PathBuf {
         self.records.join(experiment)
@@ -67,14 +117,14 @@ impl Store {
     /// # Errors
     /// When a name cannot be a file's name, or the file cannot be locked, read or written (a disk
     /// that is full): what was written of the line is then taken back.
-    pub fn append(&self, record: &Record) -> anyhow::Result<Option<Damage>> {
-        for (what, name) in [("experiment", &record.experiment), ("host", &record.host)] {
+    pub fn append(&self, record: &T) -> anyhow::Result<Option<Damage>> {
+        for (what, name) in [("experiment", record.experiment()), ("host", record.host())] {
             ensure!(is_file_name(name), "cannot store a record: {what} `{name}` is no file name");
         }
         let mut line = serde_json::to_vec(record).context("cannot write a record as JSON")?;
         line.push(b'\n');
-        let path = self.path(&record.experiment, &record.host);
-        let folder = self.folder(&record.experiment);
+        let path = self.path(record.experiment(), record.host());
+        let folder = self.folder(record.experiment());
         fs::create_dir_all(&folder)?;
         let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&path)?;
         file.file().lock().with_context(|| format!("cannot lock `{}`", path.display()))?;
@@ -98,11 +148,7 @@ impl Store {
     ///
     /// # Errors
     /// When a file cannot be read, or a record has a newer schema than this tool knows.
-    pub fn read(
-        &self,
-        experiment: &str,
-        mut each: impl FnMut(Record),
-    ) -> anyhow::Result<Vec<Damage>> {
+    pub fn read(&self, experiment: &str, mut each: impl FnMut(T)) -> anyhow::Result<Vec<Damage>> {
         let mut damage = Vec::new();
         for path in self.files(experiment)? {
             read_file(&path, &mut each, &mut damage)?;
@@ -114,7 +160,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::read`].
-    pub fn read_all(&self, experiment: &str) -> anyhow::Result<(Vec<Record>, Vec<Damage>)> {
+    pub fn read_all(&self, experiment: &str) -> anyhow::Result<(Vec<T>, Vec<Damage>)> {
         let mut records = Vec::new();
         let damage = self.read(experiment, |record| records.push(record))?;
         Ok((records, damage))
@@ -194,9 +240,9 @@ fn count_lines(path: &Path) -> anyhow::Result<u64> {
     Ok(lines)
 }
 
-fn read_file(
+fn read_file<T: Line>(
     path: &Path,
-    each: &mut impl FnMut(Record),
+    each: &mut impl FnMut(T),
     damage: &mut Vec<Damage>,
 ) -> anyhow::Result<()> {
     let mut reader = BufReader::with_capacity(1 << 18, fs::File::open(path)?);
@@ -224,16 +270,16 @@ fn read_file(
 }
 
 /// The record of a line; inside, why it is none; outside, that this tool is too old for it.
-fn parse(line: &[u8]) -> anyhow::Result<serde_json::Result<Record>> {
-    let parsed = serde_json::from_slice::<Record>(line);
+fn parse<T: Line>(line: &[u8]) -> anyhow::Result<serde_json::Result<T>> {
+    let parsed = serde_json::from_slice::<T>(line);
     let schema = match &parsed {
-        Ok(record) => record.schema,
+        Ok(record) => record.schema(),
         // A newer schema may have any shape: ask for this one field before calling it damaged.
         Err(_) => serde_json::from_slice::<SchemaOnly>(line).map_or(0, |only| only.schema),
     };
-    if schema > SCHEMA {
+    if schema > T::SCHEMA {
         let refused: anyhow::Result<()> = (|| {
-            bail!("the record has schema {schema}, this tool knows up to {SCHEMA}: update it")
+            bail!("the record has schema {schema}, this tool knows up to {}: update it", T::SCHEMA)
         })();
         refused.code(Code::Input)?;
     }

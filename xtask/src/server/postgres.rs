@@ -27,6 +27,14 @@ pub fn ping(socket: &Path, user: &str, database: &str) -> anyhow::Result<Option<
     handshake(&mut stream, user, database)
 }
 
+/// Whether the server in this data directory has written that it accepts connections: the last line
+/// of `postmaster.pid`, as `pg_ctl` reads it. Servers before 10 do not write it: `true`.
+pub fn says_ready(data: &Path) -> bool {
+    let read = |name| std::fs::read_to_string(data.join(name)).unwrap_or_default();
+    read("PG_VERSION").starts_with("9.")
+        || read("postmaster.pid").lines().nth(7).is_some_and(|line| line.trim() == "ready")
+}
+
 fn handshake(
     stream: &mut (impl Read + Write),
     user: &str,

@@ -247,6 +247,11 @@ impl Connection for Postgres {
         self.status != IDLE
     }
 
+    fn process(&self) -> Option<u32> {
+        // By the protocol this number is for cancelling; every release has put its process id in.
+        u32::try_from(self.process_id).ok().filter(|id| *id > 0)
+    }
+
     fn canceller(&self) -> anyhow::Result<Box<dyn Cancel>> {
         Ok(Box::new(PostgresCancel {
             stream: self.stream.try_clone().context("cannot share a connection")?,
