@@ -25,6 +25,13 @@ const BUILT: [&str; 3] = ["sql", "scripts", "client"];
 /// Where releases have the messages and character sets, of which there is one: 5.7 and older and
 /// MariaDB below the server, 8.0 and later beside it.
 const SHARES: &str = "sql/share share";
+/// Libraries that MySQL 8.0 and later make of what they carry and load at the start, where they lie
+/// in the build tree: their folders follow the release of what is carried, so no rule of a folder
+/// is called for them.
+const CARRIED: &str = "library_output_directory/libprotobuf-lite.so.* \
+                       library_output_directory/libabsl_*.so.*";
+/// Where the server looks for them, below the prefix.
+const PRIVATE: &str = "lib/private";
 
 /// The build type where no setting names one.
 const BUILD_TYPE: &str = "Release";
@@ -62,6 +69,12 @@ pub fn steps(spec: &Spec, layout: &Layout) -> anyhow::Result<Vec<Step>> {
     );
     let words = ["sh", "-e", "-c", &script].map(str::to_owned).into();
     steps.push(step("install share", words, false));
+    let private = format!("{}{}/{PRIVATE}", layout.stage.display(), prefix(spec.source.engine));
+    let script = format!(
+        "for file in {CARRIED}; do if [ -f $file ]; then install -D -t {private} $file; fi; done"
+    );
+    let words = ["sh", "-e", "-c", &script].map(str::to_owned).into();
+    steps.push(step("install private libraries", words, false));
     Ok(steps)
 }
 
@@ -243,11 +256,15 @@ mod tests {
                 "install sql",
                 "install scripts",
                 "install client",
-                "install share"
+                "install share",
+                "install private libraries"
             ]
         );
         assert_eq!(steps[1].words[2..], ["-C", "sql", "all"]);
         assert_eq!(steps[4].words[2..], ["-C", "sql", "install/local/fast", "DESTDIR=/mnt/stage"]);
+        let last = &steps[8].words[3];
+        let copied = "then install -D -t /mnt/stage/opt/matrix/mysql/lib/private $file";
+        assert!(last.contains("/libprotobuf-lite.so.*") && last.contains(copied), "{last}");
         assert!(steps[1].make && !steps[4].make && !steps[0].make);
     }
 

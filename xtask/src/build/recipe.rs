@@ -24,8 +24,8 @@ pub struct Step {
 pub fn revision(engine: Engine) -> &'static str {
     match engine {
         Engine::Postgres => "postgres-2",
-        Engine::Mysql => "mysql-2",
-        Engine::Mariadb => "mariadb-2",
+        Engine::Mysql => "mysql-3",
+        Engine::Mariadb => "mariadb-3",
     }
 }
 
