@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::env::Env;
 use crate::matrix::model::{Engine, Origin, Source, SourceKind};
+use crate::source;
 use crate::toolchain::system;
 use packages::Manager;
 use probe::Probe;
@@ -61,8 +62,7 @@ impl Needs {
             }
             needs.builds = true;
             needs.recipe(source);
-            let own = env.patches().join(source.engine.name()).join(&source.name);
-            if own.is_dir() || !source.patches.is_empty() {
+            if source::patched(env, source) {
                 needs.tool("patch", format!("`{}` has patches", source.name));
             }
         }

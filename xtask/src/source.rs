@@ -93,6 +93,12 @@ fn digest(kind: &SourceKind, patches: &[(String, Digest)]) -> Digest {
     Digest::of(text.as_bytes())
 }
 
+/// Whether patches are applied to a source. Ones that cannot be listed are there, too: the plan
+/// tells what is wrong with them.
+pub fn patched(env: &Env, source: &Source) -> bool {
+    patches::list(&env.patches(), source).map_or(true, |list| !list.is_empty())
+}
+
 /// The source's tree: the one that is there, if it is still as it was made, else a new one.
 ///
 /// # Errors
