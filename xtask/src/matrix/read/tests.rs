@@ -287,6 +287,28 @@ fn shipped_file_is_right() {
     assert_eq!(matrix.default_experiment.as_deref(), Some("quickstart"));
 }
 
+#[test]
+fn shipped_configs_have_nothing_that_their_releases_refuse() {
+    let matrix = parse_shipped(SHIPPED).unwrap_or_else(|error| panic!("{error}"));
+    let mut checked = 0;
+    for experiment in &matrix.experiments {
+        let configs = experiment.configs.iter().map(|index| &matrix.configs[*index]);
+        for config in configs.filter(|config| !config.options.mysqld.is_empty()) {
+            let lines = config.options.mysqld.iter();
+            let lines: Vec<_> = lines.map(|(name, _)| (name.clone(), String::new())).collect();
+            let sources = experiment.sources.iter().map(|index| &matrix.sources[*index]);
+            for source in sources.filter(|source| source.engine == config.engine) {
+                let Some(version) = &source.version else { continue };
+                let found = crate::server::mycnf::check(config.engine, version, &lines);
+                let (experiment, config) = (&experiment.name, &config.name);
+                found.unwrap_or_else(|error| panic!("{experiment}, {config}: {error}"));
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 8, "{checked}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
