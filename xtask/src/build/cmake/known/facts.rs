@@ -1,7 +1,8 @@
 //! The table of facts about CMake variables of the MySQL family.
 //!
-//! Sources: the CMake files of MySQL 5.6.21 and 8.0.39 and of MariaDB 10.11.18; the columns
-//! "introduced" and "removed" of the option tables in the manuals of MySQL 5.7 to 9.x.
+//! Seen in the CMake files of MySQL 5.6.21 and 8.0.39 and of MariaDB 10.11.18. The releases between
+//! and beyond these at which an option came or went are as generally known, and were not checked
+//! against each release; the words of the tree overrule them where it is unpacked.
 
 use crate::matrix::model::Engine;
 
