@@ -6,6 +6,7 @@
 mod audit;
 mod bench;
 mod build;
+mod command;
 mod count;
 mod judge;
 mod mysql;

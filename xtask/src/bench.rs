@@ -2,6 +2,7 @@
 //! which cores ([`placement`]), against which data ([`snapshot`]), and the making itself ([`run`]).
 
 pub mod callgrind;
+pub mod command;
 pub mod count;
 pub mod driver;
 pub mod lock;

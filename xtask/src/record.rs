@@ -2,6 +2,7 @@
 //! and never changed, so that every table can be made again from `results/` alone.
 
 use catalog::protocol::{ClientUsage, Latency};
+use catalog::{Better, Metric};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::judge::{Finding, Report, Verdict};
@@ -15,6 +16,9 @@ pub(crate) mod testing;
 
 /// The version of the schema; readers refuse a newer one.
 pub const SCHEMA: u32 = 1;
+
+/// Name and unit of the metric of the microbenchmarks: queries per second.
+pub const QPS: (&str, &str) = ("qps", "1/s");
 
 /// One run: one measured execution of one microbenchmark against one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,12 +180,24 @@ pub struct Sample {
     pub server: ServerUsage,
     /// Use of the machine by the load driver in the window.
     pub client: ClientUsage,
+    /// What the workload says that it measured; none: queries per second are compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metric>,
 }
 
 impl Sample {
-    /// Queries per second: the number that is compared.
+    /// Queries per second.
     pub fn qps(&self) -> f64 {
         self.queries as f64 / self.seconds
+    }
+
+    /// The numbers that are compared.
+    pub fn figures(&self) -> Vec<Metric> {
+        if !self.metrics.is_empty() {
+            return self.metrics.clone();
+        }
+        let (name, unit) = (QPS.0.to_owned(), QPS.1.to_owned());
+        vec![Metric { name, value: self.qps(), unit, better: Better::Higher }]
     }
 }
 

@@ -2,10 +2,12 @@
 //! language that the two processes speak ([`protocol`]). Data and types only, no I/O.
 
 mod list;
+mod metric;
 mod microbenchmark;
 pub mod protocol;
 
 pub use list::MICROBENCHMARKS;
+pub use metric::{Better, Metric};
 pub use microbenchmark::{
     Column, Distribution, DurationClass, Group, Key, Microbenchmark, Phase, Statement, Step,
     ZIPF_EXPONENT, find, names,

@@ -92,7 +92,7 @@ pub fn of_experiment(
         .map(|workload| workloads(env, workload, &selection, ids, &records))
         .transpose()?
         .flatten();
-    let order = workload.map_or(Vec::new(), |workload| workload.microbenchmarks.clone());
+    let order = workload.map_or(Vec::new(), Workload::names);
     let options = Options { current, workloads, order, ..Options::default() };
     let mut comparison = compare(&records, &base, options)?;
     let manifests = Manifests::list(env);

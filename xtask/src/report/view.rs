@@ -1,8 +1,10 @@
 //! Views: which tables a comparison is shown as.
 
+use catalog::Better;
+
 use crate::compare::{
-    Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, NoteKind,
-    Row,
+    Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, Measured,
+    NoteKind, Row,
 };
 use crate::sizes;
 use crate::stats::{Method, Verdict};
@@ -50,14 +52,22 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
 
 fn explanation(comparison: &Comparison) -> Vec<String> {
     let delta = comparison.rule.delta * 100.0;
+    let rows = || comparison.hosts.iter().flat_map(|host| &host.rows);
+    let (what, of) = match rows().all(|row| row.metric.is_qps()) {
+        true => ("QPS of each target", "QPS of the target / QPS of the base"),
+        false if rows().all(|row| row.metric.better == Better::Higher) => {
+            ("each target", "target / base")
+        }
+        false => ("each target", "target / base (base / target where less is better)"),
+    };
     vec![
         format!(
-            "Experiment `{}`: QPS of each target relative to the base `{}`; above 1 is faster.",
+            "Experiment `{}`: {what} relative to the base `{}`; above 1 is faster.",
             comparison.experiment, comparison.base
         ),
         format!(
-            "An entry is `ratio [low, high] verdict`: the geometric mean over blocks of QPS of the \
-             target / QPS of the base, its {:.0}% interval, and what may be claimed:",
+            "An entry is `ratio [low, high] verdict`: the geometric mean over blocks of {of}, its \
+             {:.0}% interval, and what may be claimed:",
             comparison.level * 100.0
         ),
         format!("- faster, slower: a difference is shown, and it is {delta}% or more"),
@@ -113,7 +123,8 @@ impl Notes<'_> {
 fn full(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
     let several = host.rows.iter().any(|row| row.threads != host.rows[0].threads);
     let mut table = Table { fixed: 2, ..Table::default() };
-    let base_qps = notes.marked(&mut table, "base QPS", base);
+    let only_qps = host.rows.iter().all(|row| row.metric.is_qps());
+    let base_qps = notes.marked(&mut table, if only_qps { "base QPS" } else { "base" }, base);
     table.columns = vec![Column::left("microbenchmark"), Column::right(base_qps)];
     for target in &host.targets {
         let heading = notes.marked(&mut table, target, target);
@@ -127,7 +138,7 @@ fn full(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
         }
         let threads = if several { format!(" x{}", row.threads) } else { String::new() };
         let mut cells = vec![
-            Cell::plain(format!("  {}{threads}", row.microbenchmark)),
+            Cell::plain(format!("  {}{threads}{}", row.microbenchmark, metric(row))),
             base_cell(&mut table, row, base),
         ];
         for cell in &row.cells {
@@ -139,8 +150,19 @@ fn full(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
     table
 }
 
+/// What a row's name says of its metric: nothing of queries per second.
+fn metric(row: &Row) -> String {
+    let Measured { name, unit, better } = &row.metric;
+    let less = if *better == Better::Lower { ", less is better" } else { "" };
+    match (row.metric.is_qps(), unit.is_empty() && less.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => format!(" {name}"),
+        (false, false) => format!(" {name} ({})", format!("{unit}{less}").trim_start_matches(", ")),
+    }
+}
+
 fn base_cell(table: &mut Table, row: &Row, base: &str) -> Cell {
-    let text = row.base.map_or_else(|| "-".to_owned(), |metrics| quantity(metrics.qps));
+    let text = row.base.map_or_else(|| "-".to_owned(), |metrics| quantity(metrics.value));
     let Some(last) = row.base_failures.last() else { return Cell::plain(text) };
     let text = if row.base.is_some() { text } else { "failed".to_owned() };
     let note = format!(
