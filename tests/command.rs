@@ -94,6 +94,17 @@ fn pgbench_is_loaded_once_measured_in_blocks_and_compared_by_each_metric() {
     assert!(text.contains("tpcb-like latency-average (ms, less is better)"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("base / target where less is better"), "{text}");
+    let metrics = project.ok(&["compare", "e", "--view", "metrics,times"]).stdout;
+    assert!(metrics.contains("wKB/o") && metrics.contains("less is better"), "{metrics}");
+    let csv = project.ok(&["compare", "e", "--view", "metrics", "--format", "csv"]).stdout;
+    let line = csv.lines().find(|line| line.starts_with("tpcb-like tps,distro15.small,"));
+    let fields: Vec<&str> = line.expect("the base").split(',').collect();
+    let number = |index: usize| fields[index].parse::<f64>().expect("a number");
+    // Rate, CPU and context switches of the machine; it does at least what the server does.
+    assert!(number(2) > 10.0 && number(3) > 1.0 && number(4) > 0.1, "{csv}");
+    assert!(number(3) > 0.5 * number(8), "{csv}");
+    let markdown = project.ok(&["compare", "e", "--view", "compact", "--format", "md"]).stdout;
+    assert!(markdown.contains("| --- | --: | --: |"), "{markdown}");
     // What is there is not made again.
     let again = project.ok(&["bench", "e"]);
     assert!(again.stderr.contains("runs: all there already"), "{}", again.stderr);

@@ -6,6 +6,7 @@ pub mod command;
 pub mod count;
 pub mod driver;
 pub mod lock;
+pub mod machine;
 pub mod placement;
 pub mod plan;
 pub mod procstat;

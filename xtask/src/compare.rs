@@ -325,6 +325,20 @@ pub struct Metrics {
     pub read_kib: Option<f64>,
     /// KiB written towards storage per operation.
     pub written_kib: Option<f64>,
+    /// CPU time of the whole machine per operation, in microseconds.
+    pub machine_cpu_us: Option<f64>,
+    /// Context switches of the whole machine per operation.
+    pub machine_context_switches: Option<f64>,
+    /// Reads of the data's device per operation.
+    pub device_reads: Option<f64>,
+    /// KiB that the data's device read per operation.
+    pub device_read_kib: Option<f64>,
+    /// KiB that the data's device wrote per operation.
+    pub device_written_kib: Option<f64>,
+    /// Memory of the server at the end of the window, in KiB.
+    pub memory_kib: Option<f64>,
+    /// The data directory at the end of the window, in KiB.
+    pub data_kib: Option<f64>,
     /// 99th percentile of the response time of an event, in microseconds (mean over runs); `None`
     /// where response times were not measured.
     pub p99_us: Option<f64>,

@@ -347,6 +347,8 @@ pub(super) mod tests {
                 latency: Latency::default(),
                 server: ServerUsage::default(),
                 client: ClientUsage::default(),
+                machine: None,
+                sizes: None,
                 metrics: Vec::new(),
             })),
         }

@@ -22,6 +22,7 @@ use crate::server::{self, START_TIMEOUT, Server};
 
 mod command;
 mod visit;
+mod watch;
 
 /// How many runs were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LeftOut, Made, Metrics, Options};
 use crate::hash::Digest;
-use crate::record::{Mark, Outcome, PlacementUsed, QPS, Record, Sample};
+use crate::record::{DeviceUsage, MachineUsage, Mark, Outcome, PlacementUsed, QPS, Record, Sample};
 
 /// Groups in the order in which they are shown; others follow.
 const GROUPS: [&str; 5] = ["point-1", "point-2", "range-1", "range-2", "writes"];
@@ -401,6 +401,10 @@ fn numbers(sample: &Sample, figure: &Metric) -> Result<Numbers, String> {
     let per_operation = |amount: f64| operations.map(|operations| amount / operations);
     let server_cpu = sample.server.user_seconds + sample.server.system_seconds;
     let client_cpu = sample.client.user_seconds + sample.client.system_seconds;
+    let machine = sample.machine.as_ref();
+    let device = machine.and_then(|machine| machine.device.as_ref());
+    let of_machine = |of: fn(&MachineUsage) -> f64| machine.and_then(|it| per_operation(of(it)));
+    let of_device = |of: fn(&DeviceUsage) -> f64| device.and_then(|it| per_operation(of(it)));
     let metrics = Metrics {
         runs: 1,
         value: *value,
@@ -409,6 +413,13 @@ fn numbers(sample: &Sample, figure: &Metric) -> Result<Numbers, String> {
         context_switches: per_operation(sample.server.context_switches as f64),
         read_kib: per_operation(sample.server.read_kib),
         written_kib: per_operation(sample.server.written_kib),
+        machine_cpu_us: of_machine(|it| (it.user_seconds + it.system_seconds) * 1e6),
+        machine_context_switches: of_machine(|it| it.context_switches as f64),
+        device_reads: of_device(|it| it.reads as f64),
+        device_read_kib: of_device(|it| it.read_kib),
+        device_written_kib: of_device(|it| it.written_kib),
+        memory_kib: sample.sizes.and_then(|sizes| sizes.memory_kib),
+        data_kib: sample.sizes.map(|sizes| sizes.data_kib),
         p99_us: (sample.latency.max_us > 0).then_some(sample.latency.p99_us as f64),
     };
     let ln_good = match better {
@@ -434,6 +445,13 @@ pub(super) fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Metrics> 
         context_switches: mean(|m| m.context_switches),
         read_kib: mean(|m| m.read_kib),
         written_kib: mean(|m| m.written_kib),
+        machine_cpu_us: mean(|m| m.machine_cpu_us),
+        machine_context_switches: mean(|m| m.machine_context_switches),
+        device_reads: mean(|m| m.device_reads),
+        device_read_kib: mean(|m| m.device_read_kib),
+        device_written_kib: mean(|m| m.device_written_kib),
+        memory_kib: mean(|m| m.memory_kib),
+        data_kib: mean(|m| m.data_kib),
         p99_us: mean(|m| m.p99_us),
     })
 }

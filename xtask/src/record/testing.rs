@@ -85,6 +85,8 @@ fn sample(qps: f64) -> Sample {
             system_seconds: queries * 5e-6,
             context_switches: queries as u64,
         },
+        machine: None,
+        sizes: None,
         metrics: Vec::new(),
     }
 }

@@ -65,7 +65,7 @@ pub fn tidy(comparison: &Comparison, views: &[View]) -> Table {
         common.set("experiment", &comparison.experiment);
         common.set("host", &host.host);
         common.set("base", &comparison.base);
-        if views.contains(&View::Full) {
+        if views.contains(&View::Full) || views.contains(&View::Compact) {
             for row in &host.rows {
                 let mut of_row = common.clone();
                 of_row.set("kind", "microbenchmark");

@@ -1,6 +1,7 @@
 //! Views: which tables a comparison is shown as.
 
 use catalog::Better;
+use clap::ValueEnum;
 
 use crate::compare::{
     Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, Measured,
@@ -9,15 +10,22 @@ use crate::compare::{
 use crate::sizes;
 use crate::stats::{Method, Verdict};
 
-use super::table::{Cell, Column, Part, Table, TableRow, Tone};
+use super::table::{Align, Cell, Column, Part, Table, TableRow, Tone};
+use super::{metrics, times};
 
 /// A way to look at a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum View {
-    /// Every microbenchmark against every target.
+    /// Every microbenchmark against every target, with intervals and verdicts.
     Full,
+    /// The same with ratios only.
+    Compact,
     /// Minimum, maximum, average, median and geometric mean per group.
     Groups,
+    /// CPU, context switches and I/O per operation, absolute and relative.
+    Metrics,
+    /// Metrics of which less is better, relative in their own direction.
+    Times,
 }
 
 /// The text report: what it is, per host the tables of each view, verdicts and warnings.
@@ -30,7 +38,14 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
             let notes = Notes { host, all: index == 0 };
             match view {
                 View::Full => parts.push(Part::Table(full(&comparison.base, host, notes))),
+                View::Compact => parts.push(Part::Table(compact(&comparison.base, host, notes))),
                 View::Groups => parts.push(Part::Table(groups(host, notes))),
+                View::Metrics => {
+                    parts.extend(metrics::tables(&comparison.base, host).map(Part::Table));
+                }
+                View::Times => {
+                    parts.extend(times::table(&comparison.base, host).map(Part::Table));
+                }
             }
         }
         let verdicts = verdicts(host);
@@ -119,8 +134,43 @@ impl Notes<'_> {
     }
 }
 
+/// As [`full`], a ratio of two digits per entry; `*` where no difference is shown.
+fn compact(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
+    let mut unsure = false;
+    let mut short = |table: &mut Table, result: &CellResult| {
+        let Some(ratio) = result.ratio() else { return entry(table, result) };
+        let verdict = result.judged().map(|judged| judged.verdict);
+        let (mark, tone) = match verdict {
+            Some(Verdict::Faster) => ("", Tone::Good),
+            Some(Verdict::Slower) => ("", Tone::Bad),
+            Some(Verdict::Same | Verdict::Small) => ("", Tone::Plain),
+            Some(Verdict::Undecided { .. }) | None => ("*", Tone::Faint),
+        };
+        unsure |= !mark.is_empty();
+        Cell { text: format!("{ratio:.2}{mark}"), tone }
+    };
+    let mut table = rows(base, host, notes, &mut short);
+    for column in table.columns.iter_mut().skip(2) {
+        column.align = Align::Right;
+    }
+    if unsure {
+        let text = "undecided, or one pair only: no difference may be claimed";
+        table.footnotes.insert(0, ("*".to_owned(), text.to_owned()));
+    }
+    table
+}
+
 /// Rows: microbenchmarks by group. Columns: the base's QPS, then the targets.
 fn full(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
+    rows(base, host, notes, &mut entry)
+}
+
+fn rows(
+    base: &str,
+    host: &HostComparison,
+    notes: Notes<'_>,
+    entry: &mut dyn FnMut(&mut Table, &CellResult) -> Cell,
+) -> Table {
     let several = host.rows.iter().any(|row| row.threads != host.rows[0].threads);
     let mut table = Table { fixed: 2, ..Table::default() };
     let only_qps = host.rows.iter().all(|row| row.metric.is_qps());
@@ -349,7 +399,7 @@ fn left_out(left_out: &LeftOut) -> Option<String> {
 }
 
 /// A quantity with three digits or more: `12345`, `12.3`, `0.123`.
-fn quantity(value: f64) -> String {
+pub fn quantity(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),

@@ -8,10 +8,10 @@ use fs_err as fs;
 use nix::sys::signal::Signal;
 
 use super::visit::title;
+use super::watch::Watch;
 use super::{Runner, Visiting};
 use crate::bench::command::{self, Surroundings};
 use crate::bench::plan::Command;
-use crate::bench::procstat::Tracker;
 use crate::proc::{own_file, tail_of};
 use crate::record::{PlacementUsed, Sample};
 use crate::server::Server;
@@ -51,8 +51,8 @@ impl Runner<'_> {
             .process(&self.env.root, &command.words)?
             .log(&log)
             .launch(own_file(), spec);
-        let mut tracker = Tracker::new(server.id())?;
-        let before = tracker.read()?;
+        let mut watch = Watch::new(server, visiting.data())?;
+        watch.begin()?;
         let begin = Instant::now();
         let mut running = proc.spawn()?;
         let mut seconds = 0;
@@ -67,13 +67,14 @@ impl Runner<'_> {
             }
             if begin.elapsed().as_secs() > seconds {
                 seconds = begin.elapsed().as_secs();
-                tracker.observe()?;
+                watch.observe()?;
                 let title = title(&measure.microbenchmark, measure.threads);
                 self.task.position(self.done_ms + seconds * 1000);
                 self.task.message(format!("{head} {} {title} {seconds} s", target.name));
             }
         };
-        let (elapsed, after) = (begin.elapsed(), tracker.read()?);
+        let elapsed = begin.elapsed();
+        watch.end()?;
         let text = fs::read(&log)?;
         let text = String::from_utf8_lossy(&text);
         // The log begins with the variables and the command.
@@ -82,6 +83,7 @@ impl Runner<'_> {
         if !status.success() {
             bail!("`{}` failed ({status}){}", proc.line(), tail_of(&log));
         }
+        let used = watch.used()?;
         let (user_seconds, system_seconds) = running.cpu_times().unwrap_or_default();
         Ok(Sample {
             seconds: elapsed.as_secs_f64(),
@@ -92,8 +94,10 @@ impl Runner<'_> {
             errors: Vec::new(),
             queries_per_second: Vec::new(),
             latency: Latency::default(),
-            server: after.since(&before),
+            server: used.server,
             client: ClientUsage { user_seconds, system_seconds, context_switches: 0 },
+            machine: Some(used.machine),
+            sizes: Some(used.sizes),
             metrics: command::metrics(output, &command.metrics)?,
         })
     }

@@ -8,11 +8,11 @@ use catalog::Metric;
 use catalog::protocol::{Action, Event, Job, Run, VERSION};
 use jiff::Timestamp;
 
+use super::watch::Watch;
 use super::{Runner, Visiting};
 use crate::bench::driver::Driver;
 use crate::bench::placement::resolve;
 use crate::bench::plan::Work;
-use crate::bench::procstat::Tracker;
 use crate::record::{Outcome, PlacementUsed, QPS, Record, SCHEMA, Sample};
 use crate::server::Server;
 
@@ -59,17 +59,16 @@ impl Runner<'_> {
         let limit = Duration::try_from_secs_f64(2.0 * (self.plan.warmup_seconds + measure.seconds))
             .context("the workload's seconds are no duration")?
             + SLACK;
-        let mut tracker = Tracker::new(server.id())?;
-        let (mut before, mut after) = (None, None);
+        let mut watch = Watch::new(server, visiting.data())?;
         let job = self.job(visiting, server, item)?;
         let log = visiting.log(self, item);
         let driver = self.driver.context("microbenchmarks need the load driver")?;
         let ended = driver.run(&job, &placement.client_cpus, limit, &log, |event| {
             match event {
-                Event::WindowBegin => before = Some(tracker.read()?),
-                Event::WindowEnd => after = Some(tracker.read()?),
+                Event::WindowBegin => watch.begin()?,
+                Event::WindowEnd => watch.end()?,
                 Event::Second { second, queries } => {
-                    tracker.observe()?;
+                    watch.observe()?;
                     let seconds = self.plan.warmup_seconds + f64::from(*second);
                     self.task.position(self.done_ms + (seconds * 1000.0) as u64);
                     self.task.message(format!(
@@ -86,9 +85,7 @@ impl Runner<'_> {
         let Event::Measured(measured) = ended else {
             bail!("the load driver ended a run with {ended:?}");
         };
-        let (Some(before), Some(after)) = (before, after) else {
-            bail!("the load driver did not tell when its window began and ended");
-        };
+        let used = watch.used()?;
         if !(measured.seconds > 0.0 && measured.seconds.is_finite()) {
             bail!("the load driver measured for {} seconds", measured.seconds);
         }
@@ -104,8 +101,10 @@ impl Runner<'_> {
             errors: measured.errors,
             queries_per_second: measured.queries_per_second,
             latency: measured.latency,
-            server: after.since(&before),
+            server: used.server,
             client: measured.client,
+            machine: Some(used.machine),
+            sizes: Some(used.sizes),
             metrics: Vec::new(),
         })
     }

@@ -81,6 +81,13 @@ fn json() {
                         "context-switches": 2.0,
                         "read-kib": 0.0,
                         "written-kib": 0.5,
+                        "machine-cpu-us": null,
+                        "machine-context-switches": null,
+                        "device-reads": null,
+                        "device-read-kib": null,
+                        "device-written-kib": null,
+                        "memory-kib": null,
+                        "data-kib": null,
                         "p99-us": 300.0
                       },
                       "base-failures": [],
@@ -114,6 +121,13 @@ fn json() {
                             "context-switches": 2.0,
                             "read-kib": 0.0,
                             "written-kib": 0.5,
+                            "machine-cpu-us": null,
+                            "machine-context-switches": null,
+                            "device-reads": null,
+                            "device-read-kib": null,
+                            "device-written-kib": null,
+                            "memory-kib": null,
+                            "data-kib": null,
                             "p99-us": 300.0
                           },
                           "failures": []
