@@ -14,3 +14,4 @@ pub mod run;
 pub mod schedule;
 pub mod share;
 pub mod snapshot;
+pub mod sqlbench;
