@@ -110,6 +110,10 @@ pub struct Run {
     pub prepared: bool,
     /// The seed of the keys; each client derives its own from it.
     pub seed: u64,
+    /// Open loop: events per second that all clients together begin, at moments fixed in advance;
+    /// response times are counted from these. `None`: each client as fast as it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
 }
 
 /// What the driver says.

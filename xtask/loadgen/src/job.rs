@@ -98,6 +98,12 @@ fn check_run(run: Run) -> anyhow::Result<RunTask> {
         "`warmup-seconds` is {}, it must be in 0..={MOST_SECONDS}",
         run.warmup_seconds
     );
+    if let Some(rate) = run.rate {
+        ensure!(
+            rate > 0.0 && rate <= 1e9,
+            "`rate` is {rate}, it must be above 0 and at most 1e9 events per second"
+        );
+    }
     Ok(RunTask { microbenchmark: find(&run.microbenchmark)?, asked: run })
 }
 

@@ -14,6 +14,7 @@ mod load;
 mod params;
 mod rng;
 mod run;
+mod schedule;
 mod sql;
 mod usage;
 mod verify;

@@ -13,7 +13,9 @@ use catalog::MICROBENCHMARKS;
 use catalog::protocol::{Action, Data, Event, Measured, Server, WireProtocol};
 use nix::sys::signal::Signal;
 
-use self::support::{DATA, failure, is_plausible, last, loadgen, measured, run, verify, wait_for};
+use self::support::{
+    DATA, failure, is_plausible, last, loadgen, measured, run, run_at, verify, wait_for,
+};
 
 const BIN: &str = "/usr/lib/postgresql/15/bin";
 
@@ -149,8 +151,30 @@ fn loads_verifies_and_measures() {
     }
     refused_events_are_counted_and_rolled_back(&postgres);
     one_hot_row_makes_no_error(&postgres);
+    a_stall_meets_all_events_that_were_due(&postgres);
     a_statement_longer_than_the_window_is_no_number(&postgres);
     a_lost_server_is_a_failure(postgres);
+}
+
+/// In open loop a stall of the server delays every event that was due in it; a client that only
+/// waited for its answer would report a single slow one.
+fn a_stall_meets_all_events_that_were_due(postgres: &Postgres) {
+    let (rate, seconds) = (200.0, 1.5);
+    let measured = std::thread::scope(|scope| {
+        let stall = "BEGIN; LOCK TABLE sbtest1, sbtest2 IN ACCESS EXCLUSIVE MODE; \
+                     SELECT pg_sleep(0.6); COMMIT";
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            postgres.psql(stall);
+        });
+        measured(postgres.drive(run_at(rate, "point-query", 2, seconds)))
+    });
+    let due = (rate * seconds) as u64;
+    assert!(measured.events <= due + 2, "not more than the rate: {measured:?}");
+    assert!(measured.events > due / 2, "{measured:?}");
+    // 120 of 300 events fell due in the stall, evenly: a tenth waited for more than half of it.
+    assert!(measured.latency.p95_us > 250_000, "{:?}", measured.latency.p95_us);
+    assert!(measured.latency.p50_us < 250_000, "{:?}", measured.latency.p50_us);
 }
 
 fn the_tables_are_as_described(postgres: &Postgres) {
