@@ -25,6 +25,8 @@ use crate::window::Live;
 const MOST_REFUSALS: u32 = 1000;
 /// After how many deletes the lowest id is asked for again: ids have gaps.
 const DELETES_PER_MINIMUM: u64 = 1000;
+/// After how many deletes of no row a batch is given up.
+const MOST_IN_VAIN: u32 = 100;
 /// After how many queries the highest id is asked for again.
 const QUERIES_PER_MAXIMUM: u64 = 100;
 
@@ -198,25 +200,59 @@ impl Worker for Deleter {
         // Dropped at the end of this function: the inserter ends then.
         let inserted = self.inserted.take().context("a deleter works once")?;
         let mut tally = Tally::new(begin.span);
-        let mut low = self.low.load(Ordering::Relaxed);
         // To the last, also after the end: as many as were inserted.
         for number in 1.. {
-            if inserted.recv().is_err() || begin.stop.load(Ordering::Relaxed) {
+            if inserted.recv().is_err() || !self.delete_batch(&begin, &mut tally)? {
                 break;
             }
-            let sql = statements::delete(self.protocol, &self.table, low, self.batch_rows);
-            let since = Instant::now();
-            let done = persist(&mut *self.connection, sql.as_bytes(), &begin, &mut tally)?;
-            let Some(done) = done else { break };
-            // Fewer than a batch when another client of one table has taken some.
-            tally.ended((since, Instant::now()), done.affected, 0, begin.live);
-            low += u64::from(self.batch_rows);
             if number % DELETES_PER_MINIMUM == 0 {
-                low = edge(&mut *self.connection, "min", &self.table)?.unwrap_or(low);
+                self.find_low()?;
             }
-            self.low.store(low, Ordering::Relaxed);
         }
         Ok(tally)
+    }
+}
+
+impl Deleter {
+    /// Deletes one batch; `false` when the step is lost.
+    ///
+    /// The deleters of one table want the same oldest rows. InnoDB's take the next ones when they
+    /// have waited for a lock; PostgreSQL's find that their rows are gone, and are content with
+    /// less. They are sent again for the rest here, or the table would grow, the more the better
+    /// the deletes of a build get into each other's way.
+    fn delete_batch(&mut self, begin: &Begin<'_>, tally: &mut Tally) -> anyhow::Result<bool> {
+        let mut left = u64::from(self.batch_rows);
+        let mut in_vain = 0;
+        while left > 0 {
+            let low = self.low.load(Ordering::Relaxed);
+            let sql = statements::delete(self.protocol, &self.table, low, left);
+            let since = Instant::now();
+            let done = persist(&mut *self.connection, sql.as_bytes(), begin, tally)?;
+            let Some(done) = done else { return Ok(false) };
+            tally.ended((since, Instant::now()), done.affected, 0, begin.live);
+            left = left.saturating_sub(done.affected);
+            if begin.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            if done.affected == 0 {
+                in_vain += 1;
+                if !self.find_low()? || in_vain == MOST_IN_VAIN {
+                    // There is nothing to delete.
+                    return Ok(true);
+                }
+            }
+        }
+        self.low.fetch_add(u64::from(self.batch_rows), Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Asks for the lowest id; `false` when the table is empty.
+    fn find_low(&mut self) -> anyhow::Result<bool> {
+        let low = edge(&mut *self.connection, "min", &self.table)?;
+        if let Some(low) = low {
+            self.low.store(low, Ordering::Relaxed);
+        }
+        Ok(low.is_some())
     }
 }
 

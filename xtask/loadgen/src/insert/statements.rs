@@ -65,7 +65,7 @@ pub fn insert(table: &str) -> String {
 }
 
 /// What deletes the oldest `count` rows, none of which has an id below `low`.
-pub fn delete(protocol: WireProtocol, table: &str, low: u64, count: u32) -> String {
+pub fn delete(protocol: WireProtocol, table: &str, low: u64, count: u64) -> String {
     let oldest = format!("transactionid >= {low} ORDER BY transactionid LIMIT {count}");
     match protocol {
         WireProtocol::Postgres => format!(

@@ -122,9 +122,9 @@ impl Target<'_> {
             }
             rows = rows + balance("insert") - balance("delete");
             assert_eq!(self.rows(&step), rows, "{name}: {measured:?}");
-            // Clients may want the same oldest rows; those that come too late get fewer.
-            assert!(balance("delete") <= balance("insert"), "{name}: {measured:?}");
-            assert_eq!(balance("delete") > 0, step.deletes, "{name}: {measured:?}");
+            // Clients want the same oldest rows; each still gets as many as it has inserted.
+            let expected = if step.deletes { balance("insert") } else { 0 };
+            assert_eq!(balance("delete"), expected, "{name}: {measured:?}");
         }
         assert_eq!((self.sql)("SELECT COUNT(*) FROM pi1"), rows.to_string());
     }
@@ -137,8 +137,8 @@ impl Target<'_> {
         let inserts = find(&measured, "insert").unwrap();
         let rate = inserts.operations as f64 / measured.seconds;
         assert!(rate > 0.0 && !is_held(rate, 1, 50_000_000), "{measured:?}");
-        assert!(inserts.latency.p95_us > 500_000, "{measured:?}");
-        assert!(inserts.latency.max_us < 2_000_000, "{measured:?}");
+        // Of two seconds, which is where it would end if all of it was made up for.
+        assert!((500_000..1_600_000).contains(&inserts.latency.p95_us), "{measured:?}");
     }
 
     /// While nobody could insert, 140 batches were due. They wait that long, not only one of them,
