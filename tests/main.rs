@@ -6,6 +6,7 @@
 mod audit;
 mod bench;
 mod build;
+mod command;
 mod count;
 mod judge;
 mod mysql;
@@ -13,6 +14,7 @@ mod plan;
 mod reproduce;
 mod seal;
 mod source;
+mod sqlbench;
 mod support;
 mod tidy;
 mod whole;

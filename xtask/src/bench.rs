@@ -2,9 +2,11 @@
 //! which cores ([`placement`]), against which data ([`snapshot`]), and the making itself ([`run`]).
 
 pub mod callgrind;
+pub mod command;
 pub mod count;
 pub mod driver;
 pub mod lock;
+pub mod machine;
 pub mod placement;
 pub mod plan;
 pub mod procstat;
@@ -12,3 +14,4 @@ pub mod run;
 pub mod schedule;
 pub mod share;
 pub mod snapshot;
+pub mod sqlbench;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::report::View;
+
 /// Builds of MySQL and Postgres from one matrix: made exactly, benchmarked, compared.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, max_term_width = 100)]
@@ -199,6 +201,9 @@ pub struct CompareArgs {
     /// Only the table of instructions per operation
     #[arg(long)]
     pub count_instructions: bool,
+    /// Which tables (repeatable) [default: full and groups]
+    #[arg(long, value_enum, value_name = "VIEW", value_delimiter = ',')]
+    pub view: Vec<View>,
     /// How the tables are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,
@@ -305,8 +310,12 @@ pub enum TableFormat {
     /// Aligned, for a terminal.
     #[default]
     Text,
+    /// Markdown, for a pull request or a blog.
+    Md,
     /// Tab-separated.
     Tsv,
+    /// Comma-separated.
+    Csv,
     /// For programs.
     Json,
 }

@@ -1,5 +1,5 @@
-//! Records into a [`Comparison`]: relative QPS of every target to the base, with what may be
-//! claimed of it. Pure; formats and views come after ([`crate::report`]).
+//! Records into a [`Comparison`]: every target relative to the base in what was measured, with
+//! what may be claimed of it. Pure; formats and views come after ([`crate::report`]).
 //!
 //! A pair is a run of the base and a run of a target that were both measured and agree in
 //! experiment, host, boot, block, placement, load driver, workload id, threads and microbenchmark.
@@ -26,12 +26,13 @@ mod same_code;
 mod show;
 mod warnings;
 
+pub use collect::Measured;
 pub use made::Made;
 pub use notes::{Note, NoteKind};
 pub use warnings::{Warning, WarningKind};
 
 /// The version of the JSON format.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// The level of the intervals that are shown.
 pub const LEVEL: f64 = 0.95;
 
@@ -145,6 +146,8 @@ pub struct Row {
     pub group: String,
     /// Clients.
     pub threads: u32,
+    /// What was measured.
+    pub metric: Measured,
     /// Plain means of the base; `None` when it was never measured.
     pub base: Option<Metrics>,
     /// Runs of the base that failed.
@@ -185,7 +188,7 @@ pub enum CellResult {
     Judged(Judged),
     /// One pair: a ratio without an interval and never with a verdict.
     Single {
-        /// QPS of the target / QPS of the base.
+        /// As [`Judged::ratio`].
         ratio: f64,
     },
     /// No pair, because runs failed.
@@ -233,7 +236,8 @@ impl CellResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Judged {
-    /// QPS of the target / QPS of the base: the geometric mean of the pairs' ratios.
+    /// Target / base of the metric, or base / target where less is better, so that more than 1 is
+    /// better: the geometric mean of the pairs' ratios.
     pub ratio: f64,
     /// Lower end of the interval at [`LEVEL`].
     pub low: f64,
@@ -302,26 +306,42 @@ pub struct GroupCell {
     pub geomean_rows: u32,
 }
 
-/// Plain means over the measured runs of one target in one row. An operation is a query.
+/// Plain means over the measured runs of one target in one row. An operation is a query, or what a
+/// rate counts; what is per operation is `None` where nobody counted them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Metrics {
     /// How many runs.
     pub runs: u32,
-    /// Queries per second (geometric mean).
-    pub qps: f64,
+    /// The row's metric, in its unit (geometric mean).
+    pub value: f64,
     /// CPU time of the server per operation, in microseconds.
-    pub server_cpu_us: f64,
+    pub server_cpu_us: Option<f64>,
     /// CPU time of the load driver per operation, in microseconds.
-    pub client_cpu_us: f64,
+    pub client_cpu_us: Option<f64>,
     /// Context switches of the server per operation.
-    pub context_switches: f64,
+    pub context_switches: Option<f64>,
     /// KiB read from storage per operation.
-    pub read_kib: f64,
+    pub read_kib: Option<f64>,
     /// KiB written towards storage per operation.
-    pub written_kib: f64,
-    /// 99th percentile of the response time of an event, in microseconds (mean over runs).
-    pub p99_us: f64,
+    pub written_kib: Option<f64>,
+    /// CPU time of the whole machine per operation, in microseconds.
+    pub machine_cpu_us: Option<f64>,
+    /// Context switches of the whole machine per operation.
+    pub machine_context_switches: Option<f64>,
+    /// Reads of the data's device per operation.
+    pub device_reads: Option<f64>,
+    /// KiB that the data's device read per operation.
+    pub device_read_kib: Option<f64>,
+    /// KiB that the data's device wrote per operation.
+    pub device_written_kib: Option<f64>,
+    /// Memory of the server at the end of the window, in KiB.
+    pub memory_kib: Option<f64>,
+    /// The data directory at the end of the window, in KiB.
+    pub data_kib: Option<f64>,
+    /// 99th percentile of the response time of an event, in microseconds (mean over runs); `None`
+    /// where response times were not measured.
+    pub p99_us: Option<f64>,
 }
 
 /// The base over time.

@@ -4,10 +4,12 @@
 
 pub mod insert_benchmark;
 mod list;
+mod metric;
 mod microbenchmark;
 pub mod protocol;
 
 pub use list::MICROBENCHMARKS;
+pub use metric::{Better, Metric};
 pub use microbenchmark::{
     Column, Distribution, DurationClass, Group, Key, Microbenchmark, Phase, Statement, Step,
     ZIPF_EXPONENT, find, names,

@@ -1,17 +1,32 @@
 //! What is to be run, with nothing left to be looked up, and which of it is there already. Pure.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use catalog::protocol::Data;
 use jiff::Timestamp;
 
 use super::placement::resolve;
-use super::schedule::{Block, Demand, Item, Past, schedule};
+use super::schedule::{Block, Demand, Item, Past, Random, schedule};
+use super::snapshot::Fill;
+use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::matrix::expand::put;
-use crate::matrix::model::Placement;
+use crate::matrix::model::{MetricRule, Placement};
 use crate::record::{Mark, Outcome, PlacementUsed, Record};
 use crate::server::{Install, Settings};
+
+/// What is read from a program's output.
+#[derive(Clone, Debug)]
+pub enum Reading {
+    /// Lines that say a metric, and what these rules find.
+    Metrics(Vec<MetricRule>),
+    /// The times of a test of sql-bench.
+    SqlBench {
+        /// Those of each operation, too.
+        operations: bool,
+    },
+}
 
 /// What is measured: a build with a config.
 #[derive(Clone, Debug)]
@@ -81,6 +96,28 @@ pub struct Measure {
     pub seconds: f64,
     /// The hash of everything in the workload that determines this run's number.
     pub workload_id: Digest,
+    /// What is done.
+    pub work: Work,
+}
+
+/// What a measurement does.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Statements of a microbenchmark, by the load driver.
+    Microbenchmark,
+    /// A program of the user's.
+    Command(Command),
+}
+
+/// A program that measures by itself.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The words, with placeholders.
+    pub words: Vec<String>,
+    /// What is read from its output.
+    pub reading: Reading,
+    /// How long it may take.
+    pub limit: Duration,
 }
 
 /// An experiment's runs, with nothing left to be looked up.
@@ -92,8 +129,10 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// The name of the workload.
     pub workload: String,
-    /// The data; its seed is also that of the keys.
-    pub data: Data,
+    /// What every data directory holds before the first measurement.
+    pub fill: Fill,
+    /// Seed of the keys, from which each block has its own.
+    pub key_seed: u64,
     /// Seconds before each window.
     pub warmup_seconds: f64,
     /// Whether statements are prepared.
@@ -112,13 +151,35 @@ pub struct Plan {
     pub boot: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The load driver, as soon as it is there: with another one no block is resumed.
+    /// The folder in which programs run, as soon as it is there; `None`: the project's.
+    pub folder: Option<PathBuf>,
+    /// The load driver or the programs that measure, as soon as they are there: with others no
+    /// block is resumed.
     pub driver: Option<Digest>,
     /// The cores that may be used, by physical core.
     pub cores: Vec<Vec<usize>>,
 }
 
 impl Plan {
+    /// The tables of the microbenchmarks.
+    ///
+    /// # Errors
+    /// With [`Code::Input`] when the workload is none of microbenchmarks.
+    pub fn tables(&self) -> anyhow::Result<&Data> {
+        match &self.fill {
+            Fill::Tables(data) => Ok(data),
+            Fill::Program { .. } | Fill::Nothing => Err(coded(
+                Code::Input,
+                format!("only a workload of microbenchmarks can do this, not `{}`", self.workload),
+            )),
+        }
+    }
+
+    /// The seed of a block's keys: the same on every target, another one in the next block.
+    pub fn seed_of_block(&self, block: u32) -> u64 {
+        Random::new(self.key_seed ^ u64::from(block) << 32).next_u64() >> 11
+    }
+
     /// The blocks still to be run, given every record of the experiment. A record counts if it was
     /// made on this host, with this placement, by what its target and item are now; with which load
     /// driver does not matter, as long as both runs of a pair had the same one. Pure.
@@ -235,7 +296,8 @@ pub(super) mod tests {
             experiment: "e".to_owned(),
             targets: vec![target("base"), target("other")],
             workload: "w".to_owned(),
-            data: Data { tables: 1, rows: 10, seed: 1 },
+            fill: Fill::Tables(Data { tables: 1, rows: 10, seed: 1 }),
+            key_seed: 1,
             warmup_seconds: 1.0,
             prepared: true,
             items: vec![Measure {
@@ -245,6 +307,7 @@ pub(super) mod tests {
                 threads: 1,
                 seconds: 2.0,
                 workload_id: Digest::of(b"w"),
+                work: Work::Microbenchmark,
             }],
             placement: Placement::Together,
             repeats: 1,
@@ -252,6 +315,7 @@ pub(super) mod tests {
             host: "h".to_owned(),
             boot: "b".to_owned(),
             kernel: "6.1.0".to_owned(),
+            folder: None,
             driver: Some(Digest::of(b"driver")),
             cores: vec![vec![0], vec![1]],
         }
@@ -299,6 +363,9 @@ pub(super) mod tests {
                 latency: Latency::default(),
                 server: ServerUsage::default(),
                 client: ClientUsage::default(),
+                machine: None,
+                sizes: None,
+                metrics: Vec::new(),
             })),
         }
     }

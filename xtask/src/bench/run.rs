@@ -20,7 +20,9 @@ use crate::record::Record;
 use crate::server::access::Access;
 use crate::server::{self, START_TIMEOUT, Server};
 
+mod command;
 mod visit;
+mod watch;
 
 /// How many runs were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct Summary {
 pub fn run(
     env: &Env,
     tool: &Path,
-    driver: &Driver,
+    driver: Option<&Driver>,
     plan: &Plan,
     blocks: &[Block],
     base_measured: bool,
@@ -90,7 +92,8 @@ pub fn run(
 
 struct Runner<'a> {
     env: &'a Env,
-    driver: &'a Driver,
+    /// Only programs of the user's need none.
+    driver: Option<&'a Driver>,
     plan: &'a Plan,
     access: Access,
     sink: &'a mut dyn FnMut(Record) -> anyhow::Result<()>,
@@ -175,7 +178,7 @@ impl<'a> Runner<'a> {
             target.source,
             &target.configure,
             (&target.init, &target.server.lines),
-            &self.plan.data,
+            &self.plan.fill,
             self.driver,
         );
         // A config that the server would refuse is told before anything is loaded for it.

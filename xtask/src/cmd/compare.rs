@@ -19,7 +19,7 @@ use crate::matrix::expand::Expansion;
 use crate::matrix::model::{SameCode, Workload};
 use crate::record::store::Store;
 use crate::record::{Mark, Record};
-use crate::report;
+use crate::report::{self, View};
 use crate::server::Settings;
 
 /// Runs the task.
@@ -36,7 +36,7 @@ pub fn run(env: &Env, common: &Common, args: &CompareArgs) -> anyhow::Result<Cod
         return Ok(Code::Done);
     }
     let comparison = of_experiment(env, common, &loaded, &expansion, base, Ids::Suite)?;
-    print(&comparison, args.format)?;
+    print(&comparison, &args.view, args.format)?;
     // Beside the runs, for people; programs ask for either.
     if args.format == TableFormat::Text
         && let Some(found) = bench::count::stored(env, common, &loaded, &expansion, base)?
@@ -92,7 +92,7 @@ pub fn of_experiment(
         .map(|workload| workloads(env, workload, &selection, ids, &records))
         .transpose()?
         .flatten();
-    let order = workload.map_or(Vec::new(), |workload| workload.microbenchmarks.clone());
+    let order = workload.map_or(Vec::new(), Workload::names);
     let options = Options { current, workloads, order, ..Options::default() };
     let mut comparison = compare(&records, &base, options)?;
     let manifests = Manifests::list(env);
@@ -222,7 +222,7 @@ fn workloads(
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn print(comparison: &Comparison, format: TableFormat) -> anyhow::Result<()> {
-    report::render_comparison(comparison, format, &mut std::io::stdout().lock())?;
+pub fn print(comparison: &Comparison, views: &[View], format: TableFormat) -> anyhow::Result<()> {
+    report::render_comparison(comparison, views, format, &mut std::io::stdout().lock())?;
     Ok(())
 }

@@ -4,14 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use catalog::Metric;
 use catalog::protocol::{Action, Event, Job, Run, VERSION};
 use jiff::Timestamp;
 
+use super::watch::Watch;
 use super::{Runner, Visiting};
+use crate::bench::driver::Driver;
 use crate::bench::placement::resolve;
-use crate::bench::procstat::Tracker;
-use crate::bench::schedule::Random;
-use crate::record::{Outcome, PlacementUsed, Record, SCHEMA, Sample};
+use crate::bench::plan::Work;
+use crate::record::{Outcome, PlacementUsed, QPS, Record, SCHEMA, Sample};
 use crate::server::Server;
 
 /// What a run may take besides its warm-up and window: connecting, and an event that was begun
@@ -36,24 +38,43 @@ impl Runner<'_> {
         let name = title(&measure.microbenchmark, measure.threads);
         let head = format!("block {}/{}", visiting.block.number, self.last_block);
         self.task.message(format!("{head} {} {name}", visiting.target.name));
+        match &measure.work {
+            Work::Microbenchmark => self.statements(visiting, server, item, &placement, &head),
+            Work::Command(command) => {
+                self.command(visiting, server, item, command, &placement, &head)
+            }
+        }
+    }
+
+    /// Measures a microbenchmark by the load driver.
+    fn statements(
+        &mut self,
+        visiting: &Visiting<'_>,
+        server: &Server,
+        item: usize,
+        placement: &PlacementUsed,
+        head: &str,
+    ) -> anyhow::Result<Sample> {
+        let measure = &self.plan.items[item];
         let limit = Duration::try_from_secs_f64(2.0 * (self.plan.warmup_seconds + measure.seconds))
             .context("the workload's seconds are no duration")?
             + SLACK;
-        let mut tracker = Tracker::new(server.id())?;
-        let (mut before, mut after) = (None, None);
-        let job = self.job(visiting, server, item);
+        let mut watch = Watch::new(server, visiting.data())?;
+        let job = self.job(visiting, server, item)?;
         let log = visiting.log(self, item);
-        let ended = self.driver.run(&job, &placement.client_cpus, limit, &log, |event| {
+        let driver = self.driver.context("microbenchmarks need the load driver")?;
+        let ended = driver.run(&job, &placement.client_cpus, limit, &log, |event| {
             match event {
-                Event::WindowBegin => before = Some(tracker.read()?),
-                Event::WindowEnd => after = Some(tracker.read()?),
+                Event::WindowBegin => watch.begin()?,
+                Event::WindowEnd => watch.end()?,
                 Event::Second { second, queries } => {
-                    tracker.observe()?;
+                    watch.observe()?;
                     let seconds = self.plan.warmup_seconds + f64::from(*second);
                     self.task.position(self.done_ms + (seconds * 1000.0) as u64);
                     self.task.message(format!(
-                        "{head} {} {name} {} qps",
+                        "{head} {} {} {} qps",
                         visiting.target.name,
+                        title(&measure.microbenchmark, measure.threads),
                         thousands(*queries as f64)
                     ));
                 }
@@ -64,9 +85,7 @@ impl Runner<'_> {
         let Event::Measured(measured) = ended else {
             bail!("the load driver ended a run with {ended:?}");
         };
-        let (Some(before), Some(after)) = (before, after) else {
-            bail!("the load driver did not tell when its window began and ended");
-        };
+        let used = watch.used()?;
         if !(measured.seconds > 0.0 && measured.seconds.is_finite()) {
             bail!("the load driver measured for {} seconds", measured.seconds);
         }
@@ -82,28 +101,29 @@ impl Runner<'_> {
             errors: measured.errors,
             queries_per_second: measured.queries_per_second,
             latency: measured.latency,
-            server: after.since(&before),
+            server: used.server,
             client: measured.client,
+            machine: Some(used.machine),
+            sizes: Some(used.sizes),
+            metrics: Vec::new(),
         })
     }
 
-    fn job(&self, visiting: &Visiting<'_>, server: &Server, item: usize) -> Job {
+    fn job(&self, visiting: &Visiting<'_>, server: &Server, item: usize) -> anyhow::Result<Job> {
         let measure = &self.plan.items[item];
-        // The same keys on every target of a block, other keys in the next block.
-        let seed = self.plan.data.seed ^ u64::from(visiting.block.number) << 32;
-        Job {
+        Ok(Job {
             version: VERSION,
             server: server.endpoint(),
-            data: self.plan.data.clone(),
+            data: self.plan.tables()?.clone(),
             action: Action::Run(Run {
                 microbenchmark: measure.microbenchmark.clone(),
                 threads: measure.threads,
                 warmup_seconds: self.plan.warmup_seconds,
                 seconds: measure.seconds,
                 prepared: self.plan.prepared,
-                seed: Random::new(seed).next_u64() >> 11,
+                seed: self.plan.seed_of_block(visiting.block.number),
             }),
-        }
+        })
     }
 
     pub(super) fn ok(
@@ -113,9 +133,8 @@ impl Runner<'_> {
         begin: Timestamp,
         sample: Sample,
     ) -> anyhow::Result<()> {
-        let qps = thousands(sample.qps());
         self.summary.ok += 1;
-        self.told(visiting, item, Ok(format!("{qps} qps")));
+        self.told(visiting, item, Ok(figures(&sample.figures())));
         let measured = Duration::try_from_secs_f64(sample.warmup_seconds + sample.seconds);
         self.env.reporter.account("measure", measured.unwrap_or_default());
         self.record(visiting, item, begin, Outcome::Ok(Box::new(sample)))
@@ -202,7 +221,10 @@ impl Runner<'_> {
             host: plan.host.clone(),
             boot: plan.boot.clone(),
             kernel: plan.kernel.clone(),
-            driver: self.driver.digest(),
+            driver: plan
+                .driver
+                .or(self.driver.map(Driver::digest))
+                .context("a plan without a driver")?,
             started: begin.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             placement,
             outcome,
@@ -211,7 +233,23 @@ impl Runner<'_> {
     }
 }
 
-fn title(microbenchmark: &str, threads: u32) -> String {
+/// The first metrics of a run, for people: `23,100 qps`, `99.5 1/s tps, 3.50 ms latency-average`.
+fn figures(figures: &[Metric]) -> String {
+    const SHOWN: usize = 3;
+    let text = |it: &Metric| match it.unit.as_str() {
+        unit if it.name == QPS.0 || unit.is_empty() => {
+            format!("{} {}", thousands(it.value), it.name)
+        }
+        unit => format!("{} {unit} {}", thousands(it.value), it.name),
+    };
+    let mut shown: Vec<String> = figures.iter().take(SHOWN).map(text).collect();
+    if figures.len() > SHOWN {
+        shown.push(format!("{} more", figures.len() - SHOWN));
+    }
+    shown.join(", ")
+}
+
+pub(super) fn title(microbenchmark: &str, threads: u32) -> String {
     match threads {
         1 => microbenchmark.to_owned(),
         threads => format!("{microbenchmark} x{threads}"),
