@@ -44,7 +44,10 @@ pub fn analyze(connection: &mut dyn Connection, table: &str) -> anyhow::Result<(
 /// Whether the last of the rows (table, operation, kind of message, message) is a status and none
 /// is an error, which a status may follow; others are notes.
 fn analyzed(rows: &Rows) -> bool {
-    let is = |row: &Vec<Option<String>>, expected: &str| matches!(row.get(2), Some(Some(kind)) if kind.eq_ignore_ascii_case(expected));
+    let is = |row: &[Option<String>], expected: &str| {
+        let kind = row.get(2).and_then(Option::as_deref);
+        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(expected))
+    };
     rows.last().is_some_and(|row| is(row, "status")) && !rows.iter().any(|row| is(row, "error"))
 }
 

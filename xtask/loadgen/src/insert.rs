@@ -1,9 +1,9 @@
 //! One step of the insert benchmark (`catalog::insert_benchmark` has the list): all connections are
 //! made, begin together, and each does its part ([`client`]); this thread keeps the time.
 //!
-//! Against the published client: one process instead of four per client, so its CPU is no part of
-//! what is measured; a refused INSERT is sent again and not counted as inserted; the tables are made
-//! and the clients connected before the clock starts.
+//! Against the published client: one process for all clients instead of four for each, which takes
+//! little of the CPU; a refused INSERT is sent again and not counted as inserted; tables are made
+//! and clients connected before the clock starts.
 
 mod client;
 mod pace;

@@ -153,7 +153,10 @@ fn pages(connection: &mut dyn Connection) -> anyhow::Result<Pages> {
     let sql = "SHOW GLOBAL STATUS LIKE 'Innodb\\_buffer\\_pool\\_pages\\_%'";
     let rows = rows_of(connection, sql)?;
     let number = |name: &str| -> anyhow::Result<u64> {
-        let has = |row: &&Vec<Option<String>>| matches!(row.first(), Some(Some(found)) if found.eq_ignore_ascii_case(name));
+        let has = |row: &&Vec<Option<String>>| {
+            let found = row.first().and_then(Option::as_deref);
+            found.is_some_and(|found| found.eq_ignore_ascii_case(name))
+        };
         let value = rows.iter().find(has).and_then(|row| row.get(1)?.as_deref());
         let value = value.with_context(|| format!("`{sql}` has no `{name}`"))?;
         value.parse().with_context(|| format!("`{name}` is `{value}`"))

@@ -22,9 +22,9 @@ pub fn create_table(protocol: WireProtocol, table: &str) -> Vec<String> {
     match protocol {
         WireProtocol::Postgres => vec![
             format!(
-                "CREATE TABLE {table} (transactionid bigserial PRIMARY KEY, dateandtime timestamp \
-                 without time zone, cashregisterid int NOT NULL, customerid int NOT NULL, productid \
-                 int NOT NULL, price int, data varchar(4000))"
+                "CREATE TABLE {table} (transactionid bigserial PRIMARY KEY, \
+                 dateandtime timestamp without time zone, cashregisterid int NOT NULL, \
+                 customerid int NOT NULL, productid int NOT NULL, price int, data varchar(4000))"
             ),
             // Without it each id would cost an access to the sequence and a record in the log.
             format!("ALTER SEQUENCE {table}_transactionid_seq CACHE 1000"),
