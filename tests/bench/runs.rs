@@ -201,6 +201,7 @@ esac
         errors: Vec::new(),
         queries_per_second: Vec::new(),
         latency: Latency::default(),
+        streams: Vec::new(),
         client: ClientUsage::default(),
     });
     let script = script

@@ -211,6 +211,7 @@ impl Conductor<'_> {
             latency: all.latencies.report()?,
             errors: all.errors.into_iter().collect(),
             client,
+            streams: Vec::new(),
         })
     }
 

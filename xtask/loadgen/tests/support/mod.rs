@@ -1,6 +1,8 @@
 //! What the tests of all servers share: a server's process as an unprivileged user, and the driver
 //! as a process.
 
+pub mod insert;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
