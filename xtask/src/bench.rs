@@ -10,6 +10,7 @@ pub mod machine;
 pub mod placement;
 pub mod plan;
 pub mod procstat;
+pub mod profile;
 pub mod run;
 pub mod schedule;
 pub mod share;

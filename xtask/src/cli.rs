@@ -156,6 +156,9 @@ pub struct RunArgs {
 pub struct BenchArgs {
     /// The experiment [default: the file's `default-experiment`]
     pub experiment: Option<String>,
+    /// Takes a profile of each target with perf instead of timing, and draws flame graphs
+    #[arg(long, conflicts_with = "count_instructions")]
+    pub profile: bool,
     #[command(flatten)]
     /// What to measure.
     pub run: RunArgs,

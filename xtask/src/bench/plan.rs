@@ -7,6 +7,7 @@ use catalog::protocol::{Data, InsertStep, Maintain};
 use jiff::Timestamp;
 
 use super::placement::resolve;
+use super::profile::Perf;
 use super::schedule::{Block, Demand, Item, Past, Random, schedule};
 use super::snapshot::Fill;
 use crate::exit::{Code, coded};
@@ -15,6 +16,15 @@ use crate::matrix::expand::put;
 use crate::matrix::model::{MetricRule, Placement};
 use crate::record::{Mark, Outcome, PlacementUsed, Record};
 use crate::server::{Install, Settings};
+
+/// Profiles that are taken while runs are made.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What takes them.
+    pub perf: Perf,
+    /// The folder for them.
+    pub folder: PathBuf,
+}
 
 /// What is read from a program's output.
 #[derive(Clone, Debug)]
@@ -159,6 +169,8 @@ pub struct Plan {
     pub boot: String,
     /// The kernel's release.
     pub kernel: String,
+    /// Where profiles are written, if these runs are made for them.
+    pub profile: Option<Profile>,
     /// The folder in which programs run, as soon as it is there; `None`: the project's.
     pub folder: Option<PathBuf>,
     /// The load driver or the programs that measure, as soon as they are there: with others no
@@ -327,6 +339,7 @@ pub(super) mod tests {
             host: "h".to_owned(),
             boot: "b".to_owned(),
             kernel: "6.1.0".to_owned(),
+            profile: None,
             folder: None,
             driver: Some(Digest::of(b"driver")),
             cores: vec![vec![0], vec![1]],

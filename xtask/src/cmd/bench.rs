@@ -29,6 +29,7 @@ use crate::record::store::Store;
 
 pub mod count;
 mod items;
+pub mod profile;
 mod target;
 
 pub use items::items;
@@ -111,6 +112,9 @@ pub fn run(env: &Env, common: &Common, args: &BenchArgs) -> anyhow::Result<Code>
         let (run, select) = (&args.run, &selection);
         return count::count_missing(env, &loaded, &expansion, select, run, times)?
             .ok_or_else(none);
+    }
+    if args.profile {
+        return profile::run(env, &loaded, &expansion, &selection, &args.run)?.ok_or_else(none);
     }
     let outcome = run_missing(env, &loaded, &expansion, &selection, &args.run)?.ok_or_else(none)?;
     report(env, &outcome);
@@ -354,6 +358,7 @@ pub fn plan(
         host: here.id,
         boot: here.boot,
         kernel: here.state.kernel,
+        profile: None,
         folder: None,
         driver: None,
         cores: placement::cores()?,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use catalog::protocol::{Action, Data, Event, Job, Maintain, Maintained, Measured, Run, VERSION};
 use catalog::{Better, Metric};
+use fs_err as fs;
 use jiff::Timestamp;
 
 use super::watch::Watch;
@@ -13,6 +14,7 @@ use super::{Runner, Visiting};
 use crate::bench::driver::Driver;
 use crate::bench::placement::resolve;
 use crate::bench::plan::Work;
+use crate::bench::profile::{self, Recording, place};
 use crate::record::{Outcome, PlacementUsed, QPS, Rate, Record, SCHEMA, Sample};
 use crate::server::Server;
 
@@ -55,6 +57,34 @@ impl Runner<'_> {
         Ok(sample)
     }
 
+    /// Begins a profile, if these runs are made for one.
+    fn begin_profile(
+        &self,
+        visiting: &Visiting<'_>,
+        item: usize,
+        watch: &Watch,
+    ) -> anyhow::Result<Option<Recording>> {
+        let Some(profile) = &self.plan.profile else { return Ok(None) };
+        let data = visiting.log(self, item).with_extension("perf");
+        profile.perf.record(&watch.processes()?, &data).map(Some)
+    }
+
+    /// Ends a profile and keeps its stacks.
+    fn fold(
+        &self,
+        visiting: &Visiting<'_>,
+        item: usize,
+        recording: Recording,
+    ) -> anyhow::Result<()> {
+        let Some(profile) = &self.plan.profile else { return Ok(()) };
+        let measure = &self.plan.items[item];
+        let folder = profile.folder.join(place(&measure.microbenchmark, measure.threads));
+        fs::create_dir_all(&folder)?;
+        let folded = profile::fold(&profile.perf.script(recording)?)?;
+        fs::write(folder.join(format!("{}.folded", visiting.target.name)), folded.text)?;
+        Ok(())
+    }
+
     /// Brings the server to rest.
     fn maintain(
         &self,
@@ -94,13 +124,23 @@ impl Runner<'_> {
             .context("the workload's seconds are no duration")?
             + SLACK;
         let mut watch = Watch::new(server, visiting.data())?;
+        let mut recording = None;
         let job = self.job(visiting, server, item)?;
         let log = visiting.log(self, item);
         let driver = self.driver.context("microbenchmarks need the load driver")?;
         let ended = driver.run(&job, &placement.client_cpus, limit, &log, |event| {
             match event {
-                Event::WindowBegin => watch.begin()?,
-                Event::WindowEnd => watch.end()?,
+                Event::WindowBegin => {
+                    watch.begin()?;
+                    recording = self.begin_profile(visiting, item, &watch)?;
+                }
+                Event::WindowEnd => {
+                    watch.end()?;
+                    // While the clients' connections, each a process of PostgreSQL, still live.
+                    if let Some(recording) = recording.take() {
+                        self.fold(visiting, item, recording)?;
+                    }
+                }
                 Event::Second { second, queries } => {
                     watch.observe()?;
                     let seconds = self.plan.warmup_seconds + f64::from(*second);

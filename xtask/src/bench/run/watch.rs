@@ -39,6 +39,11 @@ impl Watch {
         Ok(())
     }
 
+    /// The server's processes.
+    pub(super) fn processes(&self) -> anyhow::Result<Vec<u32>> {
+        self.tracker.processes()
+    }
+
     /// Once per second of the window.
     pub(super) fn observe(&mut self) -> anyhow::Result<()> {
         self.tracker.observe()
