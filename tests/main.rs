@@ -15,5 +15,6 @@ mod reproduce;
 mod seal;
 mod source;
 mod support;
+mod sysbench;
 mod tidy;
 mod whole;
