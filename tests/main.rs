@@ -14,6 +14,7 @@ mod plan;
 mod reproduce;
 mod seal;
 mod source;
+mod sqlbench;
 mod support;
 mod sysbench;
 mod tidy;

@@ -84,6 +84,7 @@ fn plan(targets: Vec<Target>, items: Vec<Measure>) -> Plan {
         host: "h".to_owned(),
         boot: "b".to_owned(),
         kernel: "6.1.0".to_owned(),
+        folder: None,
         driver: None,
         cores: placement::cores().expect("cores"),
     }

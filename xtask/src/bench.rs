@@ -15,4 +15,5 @@ pub mod run;
 pub mod schedule;
 pub mod share;
 pub mod snapshot;
+pub mod sqlbench;
 pub mod sysbench;

@@ -11,6 +11,7 @@ use catalog::{Better, Metric};
 use regex_lite::Regex;
 use serde::Deserialize;
 
+use super::sqlbench;
 use crate::exit::{Code, WithCode as _};
 use crate::hash::Digest;
 use crate::matrix::model::{Engine, MetricRule};
@@ -44,6 +45,7 @@ impl Surroundings<'_> {
         let socket = Path::new(&self.server.socket);
         match name {
             "engine" => self.engine.name().to_owned(),
+            "sql-bench-server" => sqlbench::server(self.engine).to_owned(),
             "socket" => self.server.socket.clone(),
             "folder" => socket.parent().unwrap_or(socket).to_string_lossy().into_owned(),
             "port" => socket
@@ -75,7 +77,8 @@ impl Surroundings<'_> {
             proc = proc.arg(fill(word, |name| self.value(name)));
         }
         for (name, _) in PLACEHOLDERS {
-            proc = proc.env(format!("MATRIX_{}", name.to_uppercase()), self.value(name));
+            proc = proc
+                .env(format!("MATRIX_{}", name.to_uppercase().replace('-', "_")), self.value(name));
         }
         let own: &[(&str, &str)] = match self.engine {
             Engine::Postgres => &[

@@ -1,5 +1,6 @@
 //! What is to be run, with nothing left to be looked up, and which of it is there already. Pure.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use catalog::protocol::Data;
@@ -14,6 +15,18 @@ use crate::matrix::expand::put;
 use crate::matrix::model::{MetricRule, Placement};
 use crate::record::{Mark, Outcome, PlacementUsed, Record};
 use crate::server::{Install, Settings};
+
+/// What is read from a program's output.
+#[derive(Clone, Debug)]
+pub enum Reading {
+    /// Lines that say a metric, and what these rules find.
+    Metrics(Vec<MetricRule>),
+    /// The times of a test of sql-bench.
+    SqlBench {
+        /// Those of each operation, too.
+        operations: bool,
+    },
+}
 
 /// What is measured: a build with a config.
 #[derive(Clone, Debug)]
@@ -102,7 +115,7 @@ pub struct Command {
     /// The words, with placeholders.
     pub words: Vec<String>,
     /// What is read from its output.
-    pub metrics: Vec<MetricRule>,
+    pub reading: Reading,
     /// How long it may take.
     pub limit: Duration,
 }
@@ -138,6 +151,8 @@ pub struct Plan {
     pub boot: String,
     /// The kernel's release.
     pub kernel: String,
+    /// The folder in which programs run, as soon as it is there; `None`: the project's.
+    pub folder: Option<PathBuf>,
     /// The load driver or the programs that measure, as soon as they are there: with others no
     /// block is resumed.
     pub driver: Option<Digest>,
@@ -300,6 +315,7 @@ pub(super) mod tests {
             host: "h".to_owned(),
             boot: "b".to_owned(),
             kernel: "6.1.0".to_owned(),
+            folder: None,
             driver: Some(Digest::of(b"driver")),
             cores: vec![vec![0], vec![1]],
         }

@@ -174,7 +174,8 @@ pub fn run_missing(
     let Planned { mut plan, left_out, shared } = planned;
     let mut outcome = Outcome { left_out, shared, ..Outcome::default() };
     let begin = std::time::Instant::now();
-    let driver = driver(env, &mut plan)?;
+    let workload = expansion.experiment.workload.map(|index| &loaded.matrix.workloads[index]);
+    let driver = driver(env, loaded, workload, &mut plan)?;
     env.reporter.account("load driver", begin.elapsed());
     let blocks = plan.blocks(&records, jiff::Timestamp::now())?;
     Here::look(&env.work)?.note(&env.results.join("hosts"), jiff::Timestamp::now())?;
@@ -194,7 +195,12 @@ pub fn run_missing(
 }
 
 /// Makes what measures ready and notes it in the plan: the load driver, or the workload's programs.
-fn driver(env: &Env, plan: &mut Plan) -> anyhow::Result<Option<Driver>> {
+fn driver(
+    env: &Env,
+    loaded: &Loaded,
+    workload: Option<&Workload>,
+    plan: &mut Plan,
+) -> anyhow::Result<Option<Driver>> {
     let commands: Vec<&[String]> = plan
         .items
         .iter()
@@ -208,7 +214,11 @@ fn driver(env: &Env, plan: &mut Plan) -> anyhow::Result<Option<Driver>> {
         plan.driver = Some(driver.digest());
         return Ok(Some(driver));
     }
-    plan.driver = Some(bench::command::digest(&env.root, commands.into_iter())?);
+    if let Some(WorkloadKind::SqlBench(suite)) = workload.map(|workload| &workload.kind) {
+        plan.folder = Some(bench::sqlbench::prepare(env, &loaded.matrix.sources[suite.source])?);
+    }
+    let root = plan.folder.as_ref().unwrap_or(&env.root);
+    plan.driver = Some(bench::command::digest(root, commands.into_iter())?);
     Ok(None)
 }
 
@@ -338,6 +348,7 @@ pub fn plan(
         host: here.id,
         boot: here.boot,
         kernel: here.state.kernel,
+        folder: None,
         driver: None,
         cores: placement::cores()?,
     };
@@ -352,6 +363,7 @@ fn fill(env: &Env, workload: &Workload) -> anyhow::Result<Fill> {
         WorkloadKind::Sysbench(suite) => {
             Fill::Tables(Data { tables: suite.tables, rows: suite.rows, seed: workload.seed })
         }
+        WorkloadKind::SqlBench(_) => Fill::Nothing,
         WorkloadKind::Command(command) if command.load.is_empty() => Fill::Nothing,
         WorkloadKind::Command(command) => Fill::Program {
             words: command.load.clone(),

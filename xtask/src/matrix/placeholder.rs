@@ -1,7 +1,7 @@
 //! Placeholders in the words of a command: `{socket}`. A brace that stands for itself is doubled.
 
 /// The names, and what each stands for.
-pub const PLACEHOLDERS: [(&str, &str); 12] = [
+pub const PLACEHOLDERS: [(&str, &str); 13] = [
     ("engine", "postgres, mysql or mariadb"),
     ("socket", "the file of the server's Unix socket"),
     ("folder", "the folder of that file, which libpq calls the host"),
@@ -14,6 +14,7 @@ pub const PLACEHOLDERS: [(&str, &str); 12] = [
     ("prefix", "the folder where the measured server is installed"),
     ("build", "the name of the build"),
     ("config", "the name of the config"),
+    ("sql-bench-server", "what sql-bench calls the engine: pg or mysql"),
 ];
 
 /// A part of a word.

@@ -124,7 +124,7 @@ mod tests {
             }
         };
         assert_eq!(texts(&absolute, 0), ["scan"]);
-        let expected = ["  base", "100", "50.0", "3.00", "0.000", "0.000", "0.250"];
+        let expected = ["  base", "100", "50.0", "3.00", "0", "0", "0.250"];
         assert_eq!(texts(&absolute, 1)[..7], expected);
         let expected = ["  t", "2.00", "0.50", "1.00", "1.00", "1.00", "1.00"];
         assert_eq!(texts(&relative, 1)[..7], expected);

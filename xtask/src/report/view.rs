@@ -398,12 +398,16 @@ fn left_out(left_out: &LeftOut) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Records left out: {}.", parts.join("; ")))
 }
 
-/// A quantity with three digits or more: `12345`, `12.3`, `0.123`.
+/// A quantity with three digits or more: `12345`, `12.3`, `0.123`, `0.00123`.
 pub fn quantity(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
         value if value >= 1.0 => format!("{value:.2}"),
-        value => format!("{value:.3}"),
+        value if value > 0.0 => {
+            let zeros = (-value.log10()).floor().clamp(0.0, 9.0) as usize;
+            format!("{value:.*}", zeros + 3)
+        }
+        _ => "0".to_owned(),
     }
 }

@@ -11,7 +11,8 @@ use super::visit::title;
 use super::watch::Watch;
 use super::{Runner, Visiting};
 use crate::bench::command::{self, Surroundings};
-use crate::bench::plan::Command;
+use crate::bench::plan::{Command, Reading};
+use crate::bench::sqlbench;
 use crate::proc::{own_file, tail_of};
 use crate::record::{PlacementUsed, Sample};
 use crate::server::Server;
@@ -48,7 +49,7 @@ impl Runner<'_> {
         };
         let log = visiting.log(self, item);
         let proc = surroundings
-            .process(&self.env.root, &command.words)?
+            .process(self.plan.folder.as_ref().unwrap_or(&self.env.root), &command.words)?
             .log(&log)
             .launch(own_file(), spec);
         let mut watch = Watch::new(server, visiting.data())?;
@@ -98,7 +99,10 @@ impl Runner<'_> {
             client: ClientUsage { user_seconds, system_seconds, context_switches: 0 },
             machine: Some(used.machine),
             sizes: Some(used.sizes),
-            metrics: command::metrics(output, &command.metrics)?,
+            metrics: match &command.reading {
+                Reading::Metrics(rules) => command::metrics(output, rules)?,
+                Reading::SqlBench { operations } => sqlbench::metrics(output, *operations)?,
+            },
         })
     }
 }

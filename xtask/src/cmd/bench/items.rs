@@ -5,10 +5,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use catalog::DurationClass;
 
-use crate::bench::plan::{Command, Measure, Work};
+use crate::bench::plan::{Command, Measure, Reading, Work};
+use crate::bench::sqlbench;
 use crate::cmd::select::Selection;
 use crate::hash::Digest;
-use crate::matrix::model::{CommandWorkload, Suite, Workload, WorkloadKind};
+use crate::matrix::model::{CommandWorkload, SqlBench, Suite, Workload, WorkloadKind};
 
 /// The selected measurements in run order: with each number of clients, each microbenchmark.
 ///
@@ -22,6 +23,7 @@ pub fn items(workload: &Workload, selection: &Selection) -> anyhow::Result<Vec<M
     match &workload.kind {
         WorkloadKind::Sysbench(suite) => microbenchmarks(workload, suite, selection),
         WorkloadKind::Command(command) => Ok(commands(workload, command, selection)),
+        WorkloadKind::SqlBench(suite) => Ok(sql_bench(workload, suite, selection)),
     }
 }
 
@@ -84,7 +86,34 @@ fn commands(workload: &Workload, command: &CommandWorkload, selection: &Selectio
                 threads,
                 seconds: *seconds,
                 workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
-                work: Work::Command(Command { words, metrics, limit }),
+                work: Work::Command(Command { words, reading: Reading::Metrics(metrics), limit }),
+            });
+            before.push_str(&format!("after {line}"));
+        }
+    }
+    items
+}
+
+/// Tests make and drop their own tables, so each finds the database empty; but what they leave in
+/// caches and in the server's own tables is told to the next one's id.
+fn sql_bench(workload: &Workload, suite: &SqlBench, selection: &Selection) -> Vec<Measure> {
+    let SqlBench { pin, loop_count, options, operations, .. } = suite;
+    let mut before = format!("sql-bench 1\n{pin}\n");
+    let limit = Duration::try_from_secs_f64(suite.limit_seconds).unwrap_or(Duration::MAX);
+    let mut items = Vec::new();
+    for &threads in &workload.threads {
+        for test in suite.tests.iter().filter(|test| selection.microbenchmark(test)) {
+            let words = sqlbench::words(test, *loop_count, options);
+            let line = format!("clients {threads} {words:?} {operations}\n");
+            let reading = Reading::SqlBench { operations: *operations };
+            items.push(Measure {
+                microbenchmark: test.clone(),
+                group: "sql-bench".to_owned(),
+                writes: true,
+                threads,
+                seconds: suite.seconds,
+                workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
+                work: Work::Command(Command { words, reading, limit }),
             });
             before.push_str(&format!("after {line}"));
         }

@@ -30,6 +30,7 @@ impl Workload {
             WorkloadKind::Command(command) => {
                 command.tests.iter().map(|test| test.name.clone()).collect()
             }
+            WorkloadKind::SqlBench(suite) => suite.tests.clone(),
         }
     }
 
@@ -37,7 +38,7 @@ impl Workload {
     pub fn warmup_seconds(&self) -> f64 {
         match &self.kind {
             WorkloadKind::Sysbench(suite) => suite.warmup_seconds,
-            WorkloadKind::Command(_) => 0.0,
+            WorkloadKind::Command(_) | WorkloadKind::SqlBench(_) => 0.0,
         }
     }
 }
@@ -49,6 +50,29 @@ pub enum WorkloadKind {
     Sysbench(Suite),
     /// Programs of the user's.
     Command(CommandWorkload),
+    /// The Perl scripts of MySQL's and MariaDB's trees ([`crate::bench::sqlbench`]).
+    SqlBench(SqlBench),
+}
+
+/// The suite sql-bench of one tree: one client for all targets.
+#[derive(Clone, Debug)]
+pub struct SqlBench {
+    /// Index of the source whose tree has the scripts.
+    pub source: usize,
+    /// What pins that source: sha256 or revision.
+    pub pin: String,
+    /// The tests in run order.
+    pub tests: Vec<String>,
+    /// How often loops are repeated; the scripts know by themselves.
+    pub loop_count: Option<u32>,
+    /// Further options of the scripts.
+    pub options: Vec<String>,
+    /// Whether each operation of a test is a metric of its own.
+    pub operations: bool,
+    /// How long a test may be expected to take, in seconds: what plans count with.
+    pub seconds: f64,
+    /// How long each test may take at most, in seconds.
+    pub limit_seconds: f64,
 }
 
 /// Microbenchmarks and what they run on.

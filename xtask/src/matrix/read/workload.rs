@@ -2,13 +2,14 @@
 
 use crate::diag::Diagnostic;
 use crate::matrix::decode::{Entry, Mistakes, Node, Table, Text};
-use crate::matrix::model::{Placement, Suite, Workload, WorkloadKind};
+use crate::matrix::model::{Placement, Source, Suite, Workload, WorkloadKind};
 use crate::matrix::pattern::{glob_matches, is_glob};
 
 mod command;
+mod sqlbench;
 
 /// The kinds of workloads.
-const KINDS: [&str; 2] = ["sysbench", "command"];
+const KINDS: [&str; 3] = ["sysbench", "command", "sql-bench"];
 
 /// The microbenchmarks that a workload may name.
 #[derive(Clone, Debug)]
@@ -24,13 +25,14 @@ const ROWS_LIMIT: u64 = 100_000_000_000;
 
 pub fn read(
     tables: Vec<(Entry<'_>, Table<'_>)>,
+    sources: &[Source],
     known: &Known,
     mistakes: &mut Mistakes,
 ) -> Vec<Workload> {
     tables
         .into_iter()
         .map(|(entry, mut table)| {
-            let workload = workload(&entry, &mut table, known, mistakes);
+            let workload = workload(&entry, &mut table, sources, known, mistakes);
             table.finish(mistakes);
             workload
         })
@@ -40,12 +42,14 @@ pub fn read(
 fn workload(
     entry: &Entry<'_>,
     table: &mut Table<'_>,
+    sources: &[Source],
     known: &Known,
     mistakes: &mut Mistakes,
 ) -> Workload {
     let kind = table.need("kind", mistakes).and_then(|entry| entry.text(mistakes));
     let kind = match kind.as_ref().map_or(KINDS[0], |kind| kind.text) {
         "command" => WorkloadKind::Command(command::read(entry, table, mistakes)),
+        "sql-bench" => WorkloadKind::SqlBench(sqlbench::read(entry, table, sources, mistakes)),
         "sysbench" => WorkloadKind::Sysbench(suite(entry, table, known, mistakes)),
         other => {
             let message = format!("`{other}` is not a kind of workload");
