@@ -168,3 +168,28 @@ fn a_program_that_is_not_there_is_a_matter_of_the_environment() {
     let called = project.call(&["bench", "e", "--count-instructions"]);
     assert_eq!(called.code, Some(2), "{}", called.stderr);
 }
+
+#[test]
+fn in_open_loop_response_times_are_compared_and_a_rate_that_was_not_held_is_marked() {
+    let workload = |rate: u32| {
+        format!(
+            "[workload.w]\nkind = 'sysbench'\nrows = 1000\nthreads = 2\nrate = {rate}\n\
+             microbenchmarks = ['point-query']\nwarmup-seconds = 0.1\nread-seconds = 1\n"
+        )
+    };
+    let project = Project::with_matrix(&format!("{HEAD}{}", workload(50)));
+    project.ok(&["bench", "e"]);
+    for record in records(&project) {
+        let rate = &record["outcome"]["rate"];
+        assert_eq!(rate["asked"], 50.0);
+        assert!((rate["got"].as_f64().expect("a rate") - 50.0).abs() < 8.0, "{rate}");
+    }
+    let text = project.ok(&["compare", "e"]).stdout;
+    assert!(text.contains("p99 (us, less is better)") && !text.contains("hold the rate"), "{text}");
+
+    project.write("matrix.toml", &format!("{HEAD}{}", workload(10_000_000)));
+    project.ok(&["bench", "e"]);
+    let text = project.ok(&["compare", "e"]).stdout;
+    assert!(text.contains("`distro15.small` did not hold the rate in blocks 3, 4"), "{text}");
+    assert!(text.contains("of 10000000 per second at the worst"), "{text}");
+}

@@ -77,6 +77,8 @@ fn plan(targets: Vec<Target>, items: Vec<Measure>) -> Plan {
         key_seed: 1,
         warmup_seconds: 0.1,
         prepared: true,
+        rate: None,
+        error_limit: 0.01,
         items,
         placement: Placement::Auto,
         repeats: 2,
@@ -199,6 +201,7 @@ esac
         errors: Vec::new(),
         queries_per_second: Vec::new(),
         latency: Latency::default(),
+        streams: Vec::new(),
         client: ClientUsage::default(),
     });
     let script = script

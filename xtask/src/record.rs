@@ -186,6 +186,9 @@ pub struct Sample {
     /// Sizes at the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Sizes>,
+    /// Open loop: the rate that was asked for, and what came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// What the workload says that it measured; none: queries per second are compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
@@ -253,6 +256,26 @@ pub struct DeviceUsage {
     pub writes: u64,
     /// KiB written (`wkB`).
     pub written_kib: f64,
+}
+
+/// A rate that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Rate {
+    /// Events per second that were to be begun.
+    pub asked: f64,
+    /// Events per second that ended.
+    pub got: f64,
+}
+
+impl Rate {
+    /// The share of the rate that must have come of it: 95%, as in reports of the insert benchmark.
+    pub const HELD: f64 = 0.95;
+
+    /// Whether the server kept up.
+    pub fn held(&self) -> bool {
+        self.got >= Self::HELD * self.asked
+    }
 }
 
 /// Sizes at the end of the window.

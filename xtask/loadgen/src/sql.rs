@@ -20,7 +20,11 @@ pub struct Sql {
 impl Sql {
     /// `statement` against `sbtest<table>`.
     pub fn new(protocol: WireProtocol, statement: Statement, table: u32) -> Self {
-        let shape = shape(protocol, statement, table);
+        Self::of_shape(protocol, &shape(protocol, statement, table))
+    }
+
+    /// A statement with `#` where a number goes and `@` where a text does.
+    pub fn of_shape(protocol: WireProtocol, shape: &str) -> Self {
         let quoted = shape.chars().filter(|c| [NUMBER, TEXT].contains(c)).map(|c| c == TEXT);
         Self {
             quoted: quoted.collect(),

@@ -137,6 +137,10 @@ pub struct Plan {
     pub warmup_seconds: f64,
     /// Whether statements are prepared.
     pub prepared: bool,
+    /// Open loop: events per second.
+    pub rate: Option<f64>,
+    /// The largest share of events that the server may refuse.
+    pub error_limit: f64,
     /// The measurements in run order.
     pub items: Vec<Measure>,
     /// Which cores server and client run on.
@@ -300,6 +304,8 @@ pub(super) mod tests {
             key_seed: 1,
             warmup_seconds: 1.0,
             prepared: true,
+            rate: None,
+            error_limit: 0.01,
             items: vec![Measure {
                 microbenchmark: "scan".to_owned(),
                 group: "range-1".to_owned(),
@@ -365,6 +371,7 @@ pub(super) mod tests {
                 client: ClientUsage::default(),
                 machine: None,
                 sizes: None,
+                rate: None,
                 metrics: Vec::new(),
             })),
         }

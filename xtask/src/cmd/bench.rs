@@ -333,6 +333,10 @@ pub fn plan(
             Err(left) => left_out.push(left),
         }
     }
+    let suite = match &workload.kind {
+        WorkloadKind::Sysbench(suite) => Some(suite),
+        WorkloadKind::Command(_) | WorkloadKind::SqlBench(_) => None,
+    };
     let mut plan = Plan {
         experiment: experiment.name.clone(),
         targets,
@@ -340,7 +344,9 @@ pub fn plan(
         fill: fill(env, workload)?,
         key_seed: workload.seed,
         warmup_seconds: workload.warmup_seconds(),
-        prepared: matches!(&workload.kind, WorkloadKind::Sysbench(suite) if suite.prepared),
+        prepared: suite.is_some_and(|suite| suite.prepared),
+        rate: suite.and_then(|suite| suite.rate),
+        error_limit: suite.map_or(0.0, |suite| suite.error_limit),
         items: items(workload, selection)?,
         placement: workload.placement,
         repeats: experiment.repeats,

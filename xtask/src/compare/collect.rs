@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{LeftOut, Made, Metrics, Options};
 use crate::hash::Digest;
-use crate::record::{DeviceUsage, MachineUsage, Mark, Outcome, PlacementUsed, QPS, Record, Sample};
+use crate::record::{
+    DeviceUsage, MachineUsage, Mark, Outcome, PlacementUsed, QPS, Rate, Record, Sample,
+};
 
 /// Groups in the order in which they are shown; others follow.
 const GROUPS: [&str; 5] = ["point-1", "point-2", "range-1", "range-2", "writes"];
@@ -71,6 +73,8 @@ pub(super) struct Numbers {
     /// ln of the metric's value, or minus that where less is better: the observation. More of it is
     /// better, whatever the metric.
     pub ln_good: f64,
+    /// Events per second that were asked for and that came of it, where that was less.
+    pub not_held: Option<Rate>,
     metrics: Metrics,
 }
 
@@ -426,7 +430,7 @@ fn numbers(sample: &Sample, figure: &Metric) -> Result<Numbers, String> {
         Better::Higher => value.ln(),
         Better::Lower => -value.ln(),
     };
-    Ok(Numbers { ln_good, metrics })
+    Ok(Numbers { ln_good, not_held: sample.rate.filter(|rate| !rate.held()), metrics })
 }
 
 /// Plain means over the measured runs; the metric itself by the geometric mean, as ratios are.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::collect::{Key, Run, Selected, means};
 use super::{
-    Cell, CellResult, Drift, Failure, GroupCell, GroupRow, HostComparison, LeftOut, Metrics, Row,
+    Cell, CellResult, Drift, Failure, GroupCell, GroupRow, HostComparison, LeftOut, Metrics,
+    NotHeld, Row,
 };
 use crate::stats::Estimate;
 use crate::stats::estimate::{differences, estimates, paired};
@@ -91,7 +92,7 @@ fn measured(
             let metrics = means(runs.iter().flatten());
             let result = CellResult::of(&differences(&of_base, series), estimate)
                 .unwrap_or_else(|| no_ratio(metrics.as_ref(), &failures, &base_failures));
-            Cell { target: (*target).into(), result, metrics, failures }
+            Cell { target: (*target).into(), result, metrics, failures, not_held: not_held(runs) }
         })
         .collect();
     let row = Row {
@@ -101,6 +102,7 @@ fn measured(
         metric: key.metric.clone(),
         base: means(base.iter().flatten()),
         base_failures,
+        base_not_held: not_held(base),
         cells,
     };
     Measured { row, base: of_base, targets: of_targets }
@@ -128,6 +130,14 @@ fn failures(runs: &[Option<Run>]) -> Vec<Failure> {
         Some(Failure { block: run.block, reason })
     };
     runs.iter().flatten().filter_map(failure).collect()
+}
+
+fn not_held(runs: &[Option<Run>]) -> Vec<NotHeld> {
+    let one = |run: &Run| {
+        let rate = run.outcome.as_ref().ok()?.not_held?;
+        Some(NotHeld { block: run.block, asked: rate.asked, got: rate.got })
+    };
+    runs.iter().flatten().filter_map(one).collect()
 }
 
 /// One row per group and number of clients, in the order of the rows.

@@ -5,6 +5,7 @@ use crate::matrix::model::Placement;
 use crate::record::testing::{failed, record};
 use crate::record::{Outcome, Record};
 use crate::stats::Method;
+use crate::stats::Verdict;
 
 fn run(records: &[Record]) -> Comparison {
     compare(records, "base", Options::default()).expect("comparable")

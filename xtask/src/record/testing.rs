@@ -87,6 +87,7 @@ fn sample(qps: f64) -> Sample {
         },
         machine: None,
         sizes: None,
+        rate: None,
         metrics: Vec::new(),
     }
 }

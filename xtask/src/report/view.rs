@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 use crate::compare::{
     Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, Measured,
-    NoteKind, Row,
+    NotHeld, NoteKind, Row,
 };
 use crate::sizes;
 use crate::stats::{Method, Verdict};
@@ -189,11 +189,14 @@ fn rows(
         let threads = if several { format!(" x{}", row.threads) } else { String::new() };
         let mut cells = vec![
             Cell::plain(format!("  {}{threads}{}", row.microbenchmark, metric(row))),
-            base_cell(&mut table, row, base),
+            Cell::default(),
         ];
+        let of_base = base_cell(&mut table, row, base);
+        cells[1] = mark_rate(&mut table, of_base, base, &row.base_not_held);
         for cell in &row.cells {
             let shown = entry(&mut table, &cell.result);
-            cells.push(mark_failures(&mut table, shown, cell));
+            let shown = mark_failures(&mut table, shown, cell);
+            cells.push(mark_rate(&mut table, shown, &cell.target, &cell.not_held));
         }
         table.rows.push(TableRow::Cells(cells));
     }
@@ -268,6 +271,22 @@ fn mark_failures(table: &mut Table, mut shown: Cell, cell: &Compared) -> Cell {
         (_, None) => return shown,
     };
     let mark = table.footnote(note);
+    shown.text = format!("{} {mark}", shown.text);
+    shown
+}
+
+/// Adds a footnote for the runs that did not hold the rate.
+fn mark_rate(table: &mut Table, mut shown: Cell, target: &str, runs: &[NotHeld]) -> Cell {
+    let Some(worst) = runs.iter().min_by(|a, b| (a.got / a.asked).total_cmp(&(b.got / b.asked)))
+    else {
+        return shown;
+    };
+    let mark = table.footnote(format!(
+        "`{target}` did not hold the rate in {}: {} of {} per second at the worst",
+        in_blocks(runs.iter().map(|run| run.block)),
+        quantity(worst.got),
+        quantity(worst.asked)
+    ));
     shown.text = format!("{} {mark}", shown.text);
     shown
 }

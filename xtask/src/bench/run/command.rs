@@ -99,6 +99,7 @@ impl Runner<'_> {
             client: ClientUsage { user_seconds, system_seconds, context_switches: 0 },
             machine: Some(used.machine),
             sizes: Some(used.sizes),
+            rate: None,
             metrics: match &command.reading {
                 Reading::Metrics(rules) => command::metrics(output, rules)?,
                 Reading::SqlBench { operations } => sqlbench::metrics(output, *operations)?,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use catalog::Metric;
-use catalog::protocol::{Action, Event, Job, Run, VERSION};
+use catalog::protocol::{Action, Event, Job, Measured, Run, VERSION};
+use catalog::{Better, Metric};
 use jiff::Timestamp;
 
 use super::watch::Watch;
@@ -13,7 +13,7 @@ use super::{Runner, Visiting};
 use crate::bench::driver::Driver;
 use crate::bench::placement::resolve;
 use crate::bench::plan::Work;
-use crate::record::{Outcome, PlacementUsed, QPS, Record, SCHEMA, Sample};
+use crate::record::{Outcome, PlacementUsed, QPS, Rate, Record, SCHEMA, Sample};
 use crate::server::Server;
 
 /// What a run may take besides its warm-up and window: connecting, and an event that was begun
@@ -92,6 +92,25 @@ impl Runner<'_> {
         if measured.queries == 0 {
             bail!("no statement ended within the window of {:.1} s", measured.seconds);
         }
+        let refused: u64 = measured.errors.iter().map(|(_, count)| count).sum();
+        let limit = self.plan.error_limit;
+        if refused as f64 > limit * (measured.events + refused) as f64 {
+            let codes = measured.errors.iter().map(|(code, count)| format!("{count} x {code}"));
+            bail!(
+                "the server refused {refused} of {} events ({}), more than `error-limit = {limit}` \
+                 allows",
+                measured.events + refused,
+                codes.collect::<Vec<_>>().join(", ")
+            );
+        }
+        let rate = self
+            .plan
+            .rate
+            .map(|asked| Rate { asked, got: measured.events as f64 / measured.seconds });
+        let metrics = match rate {
+            Some(_) => response_times(&measured),
+            None => Vec::new(),
+        };
         Ok(Sample {
             seconds: measured.seconds,
             warmup_seconds: self.plan.warmup_seconds,
@@ -105,7 +124,8 @@ impl Runner<'_> {
             client: measured.client,
             machine: Some(used.machine),
             sizes: Some(used.sizes),
-            metrics: Vec::new(),
+            rate,
+            metrics,
         })
     }
 
@@ -122,6 +142,7 @@ impl Runner<'_> {
                 seconds: measure.seconds,
                 prepared: self.plan.prepared,
                 seed: self.plan.seed_of_block(visiting.block.number),
+                rate: self.plan.rate,
             }),
         })
     }
@@ -231,6 +252,24 @@ impl Runner<'_> {
         })
         .context("cannot store a record")
     }
+}
+
+/// What is compared in open loop, where the rate is given: response times.
+fn response_times(measured: &Measured) -> Vec<Metric> {
+    let latency = &measured.latency;
+    let times = [
+        ("p50", latency.p50_us),
+        ("p95", latency.p95_us),
+        ("p99", latency.p99_us),
+        ("max", latency.max_us),
+    ];
+    let metric = |(name, us): (&str, u64)| Metric {
+        name: name.to_owned(),
+        value: us as f64,
+        unit: "us".to_owned(),
+        better: Better::Lower,
+    };
+    times.map(metric).into()
 }
 
 /// The first metrics of a run, for people: `23,100 qps`, `99.5 1/s tps, 3.50 ms latency-average`.

@@ -42,6 +42,9 @@ fn microbenchmarks(
         suite.warmup_seconds,
         suite.prepared,
     );
+    if let Some(rate) = suite.rate {
+        before.push_str(&format!("rate {rate}\n"));
+    }
     let mut items = Vec::new();
     for &threads in &workload.threads {
         for name in suite.names.iter().filter(|name| selection.microbenchmark(name)) {
@@ -139,6 +142,8 @@ mod tests {
                 read_seconds: 2.0,
                 write_seconds: 3.0,
                 prepared: true,
+                rate: None,
+                error_limit: 0.01,
             }),
             threads: vec![1],
             seed: 1,
@@ -164,7 +169,8 @@ mod tests {
         let both = ids(&workload(&["scan", "insert"]));
         assert_eq!(ids(&workload(&["scan"])), both[..1]);
         assert_ne!(ids(&workload(&["insert"]))[0], both[1], "a read before counts, too");
-        let changes: [fn(&mut Workload); 5] = [
+        let changes: [fn(&mut Workload); 6] = [
+            |w| suite(w).rate = Some(100.0),
             |w| suite(w).rows = 1001,
             |w| w.seed = 2,
             |w| suite(w).warmup_seconds = 1.5,

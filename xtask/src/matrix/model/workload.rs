@@ -92,6 +92,10 @@ pub struct Suite {
     pub write_seconds: f64,
     /// Whether statements are prepared.
     pub prepared: bool,
+    /// Open loop: events per second that all clients together begin; `None`: as fast as they can.
+    pub rate: Option<f64>,
+    /// The largest share of events that the server may refuse before a run has failed.
+    pub error_limit: f64,
 }
 
 /// Programs that measure by themselves and print what they measured.

@@ -95,6 +95,8 @@ fn suite(
         }
     }
     let prepared = table.get("prepared").and_then(|entry| entry.boolean(mistakes)).unwrap_or(true);
+    let rate = table.get("rate").and_then(|entry| entry.number(1e-3, 1e9, mistakes));
+    let error_limit = table.get("error-limit").and_then(|entry| entry.number(0.0, 1.0, mistakes));
     Suite {
         tables: tables as u32,
         rows: rows.unwrap_or(1),
@@ -103,6 +105,8 @@ fn suite(
         read_seconds,
         write_seconds,
         prepared,
+        rate,
+        error_limit: error_limit.unwrap_or(0.01),
     }
 }
 
