@@ -299,6 +299,7 @@ fn measure(setup: &Setup, server: &Server) {
             seconds: 1.0,
             prepared: true,
             seed: 3,
+            rate: None,
         });
         let job = Setup::job(server, action);
         let mut told = Vec::new();
@@ -348,6 +349,7 @@ fn postgres_sees_the_same_statements_and_all_can_be_measured() {
         seconds: 1.0,
         prepared: true,
         seed: 3,
+        rate: None,
     });
     let mut job = Setup::job(&server, missing);
     job.data.tables = 3;

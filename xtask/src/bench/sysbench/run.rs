@@ -65,6 +65,11 @@ impl<'a> Asked<'a> {
             "`warmup-seconds` is {}, it must be in 0..={MOST_SECONDS}",
             run.warmup_seconds
         );
+        ensure!(
+            run.rate.is_none(),
+            "sysbench cannot keep a rate as `loadgen` does: its own `--rate` begins events at random \
+             moments and gives up when it falls behind; leave out the rate or the driver"
+        );
         // Up: a part of a second would be none.
         let whole = |seconds: f64| seconds.ceil() as u64;
         let (warmup, seconds) = (whole(run.warmup_seconds), whole(run.seconds));
@@ -322,6 +327,7 @@ fn measured(asked: &Asked<'_>, output: &Output, client: ClientUsage) -> anyhow::
         queries_per_second: output.intervals.iter().filter_map(within).map(|it| it.1).collect(),
         latency: latency(output, events)?,
         client,
+        streams: Vec::new(),
     })
 }
 

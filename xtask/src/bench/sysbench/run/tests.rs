@@ -23,6 +23,7 @@ fn job(warmup_seconds: f64, seconds: f64, threads: u32) -> Job {
             seconds,
             prepared: true,
             seed: u64::MAX,
+            rate: None,
         }),
     }
 }
@@ -51,6 +52,11 @@ fn a_job_that_is_none_for_sysbench_is_refused() {
     let error = Asked::of(&wrong).err().expect("refused").to_string();
     assert!(error.contains("`points`") && error.contains("`scan_range=100`"), "{error}");
     assert!(Asked::of(&job(0.0, 1.0, 0)).is_err());
+    wrong = job(0.0, 1.0, 1);
+    let Action::Run(run) = &mut wrong.action else { unreachable!() };
+    run.rate = Some(100.0);
+    let error = Asked::of(&wrong).err().expect("refused").to_string();
+    assert!(error.contains("cannot keep a rate"), "{error}");
 }
 
 #[test]
