@@ -8,6 +8,7 @@ mod bench;
 mod build;
 mod command;
 mod count;
+mod insert;
 mod judge;
 mod mysql;
 mod plan;

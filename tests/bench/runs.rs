@@ -65,6 +65,7 @@ fn measure(microbenchmark: &str, writes: bool, seconds: f64) -> Measure {
         seconds,
         workload_id: Digest::of(microbenchmark.as_bytes()),
         work: Work::Microbenchmark,
+        maintain: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records: one line of JSON per run in `results/records/<experiment>/<host>.jsonl`, appended whole
 //! and never changed, so that every table can be made again from `results/` alone.
 
-use catalog::protocol::{ClientUsage, Latency};
+use catalog::protocol::{ClientUsage, Latency, Maintained, Stream};
 use catalog::{Better, Metric};
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +186,12 @@ pub struct Sample {
     /// Sizes at the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Sizes>,
+    /// The kinds of statements apart, in a step of the insert benchmark.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<Stream>,
+    /// How the server came to rest afterwards, where it was brought to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintained: Option<Maintained>,
     /// Open loop: the rate that was asked for, and what came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,

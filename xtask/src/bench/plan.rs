@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use catalog::protocol::Data;
+use catalog::protocol::{Data, InsertStep, Maintain};
 use jiff::Timestamp;
 
 use super::placement::resolve;
@@ -98,6 +98,8 @@ pub struct Measure {
     pub workload_id: Digest,
     /// What is done.
     pub work: Work,
+    /// What brings the server to rest afterwards.
+    pub maintain: Option<Maintain>,
 }
 
 /// What a measurement does.
@@ -107,6 +109,8 @@ pub enum Work {
     Microbenchmark,
     /// A program of the user's.
     Command(Command),
+    /// A step of the insert benchmark, by the load driver; its seed is xored with the block's.
+    Insert(InsertStep),
 }
 
 /// A program that measures by itself.
@@ -203,6 +207,7 @@ impl Plan {
                 })
                 .collect(),
             repeats: self.repeats,
+            chained: self.items.iter().any(|item| matches!(item.work, Work::Insert(_))),
             seed: self.seed,
             host: self.host.clone(),
             boot: self.boot.clone(),
@@ -314,6 +319,7 @@ pub(super) mod tests {
                 seconds: 2.0,
                 workload_id: Digest::of(b"w"),
                 work: Work::Microbenchmark,
+                maintain: None,
             }],
             placement: Placement::Together,
             repeats: 1,
@@ -371,6 +377,8 @@ pub(super) mod tests {
                 client: ClientUsage::default(),
                 machine: None,
                 sizes: None,
+                streams: Vec::new(),
+                maintained: None,
                 rate: None,
                 metrics: Vec::new(),
             })),

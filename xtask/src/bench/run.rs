@@ -10,7 +10,7 @@ use fs_err as fs;
 use jiff::Timestamp;
 
 use super::driver::Driver;
-use super::plan::{Plan, Target};
+use super::plan::{Plan, Target, Work};
 use super::schedule::{Block, Visit};
 use super::snapshot::{self, Contents};
 use crate::env::Env;
@@ -21,6 +21,7 @@ use crate::server::access::Access;
 use crate::server::{self, START_TIMEOUT, Server};
 
 mod command;
+mod insert;
 mod visit;
 mod watch;
 
@@ -255,6 +256,11 @@ impl<'a> Runner<'a> {
                 if dead.is_some() { visiting.server_log() } else { visiting.log(self, *item) };
             self.fail(visiting, *item, begin, &format!("{reason:#}"), Some(&log))?;
             if self.stopped {
+                break;
+            }
+            if matches!(self.plan.items[*item].work, Work::Insert(_)) {
+                let reason = "an earlier step of the insert benchmark failed";
+                self.fail_all(visiting, &items[index + 1..], reason, None)?;
                 break;
             }
             let rest = &items[index + 1..];

@@ -206,7 +206,7 @@ fn driver(
         .iter()
         .filter_map(|item| match &item.work {
             Work::Command(command) => Some(command.words.as_slice()),
-            Work::Microbenchmark => None,
+            Work::Microbenchmark | Work::Insert(_) => None,
         })
         .collect();
     if commands.is_empty() {
@@ -335,7 +335,7 @@ pub fn plan(
     }
     let suite = match &workload.kind {
         WorkloadKind::Sysbench(suite) => Some(suite),
-        WorkloadKind::Command(_) | WorkloadKind::SqlBench(_) => None,
+        _ => None,
     };
     let mut plan = Plan {
         experiment: experiment.name.clone(),
@@ -369,7 +369,7 @@ fn fill(env: &Env, workload: &Workload) -> anyhow::Result<Fill> {
         WorkloadKind::Sysbench(suite) => {
             Fill::Tables(Data { tables: suite.tables, rows: suite.rows, seed: workload.seed })
         }
-        WorkloadKind::SqlBench(_) => Fill::Nothing,
+        WorkloadKind::SqlBench(_) | WorkloadKind::InsertBenchmark(_) => Fill::Nothing,
         WorkloadKind::Command(command) if command.load.is_empty() => Fill::Nothing,
         WorkloadKind::Command(command) => Fill::Program {
             words: command.load.clone(),

@@ -397,10 +397,10 @@ fn numbers(sample: &Sample, figure: &Metric) -> Result<Numbers, String> {
         return Err(format!("{value} {unit} of `{name}` can be no part of a ratio"));
     }
     // What a metric that is a rate counts is an operation; of others nobody knows how many.
-    let operations = match (sample.queries, unit.as_str()) {
-        (0, "1/s") => Some(value * sample.seconds),
-        (0, _) => None,
-        (queries, _) => Some(queries as f64),
+    let operations = match (sample.metrics.is_empty(), unit.as_str()) {
+        (true, _) => Some(sample.queries as f64),
+        (false, "1/s") => Some(value * sample.seconds),
+        (false, _) => None,
     };
     let per_operation = |amount: f64| operations.map(|operations| amount / operations);
     let server_cpu = sample.server.user_seconds + sample.server.system_seconds;

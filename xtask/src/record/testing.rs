@@ -87,6 +87,8 @@ fn sample(qps: f64) -> Sample {
         },
         machine: None,
         sizes: None,
+        streams: Vec::new(),
+        maintained: None,
         rate: None,
         metrics: Vec::new(),
     }

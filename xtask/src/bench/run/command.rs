@@ -99,6 +99,8 @@ impl Runner<'_> {
             client: ClientUsage { user_seconds, system_seconds, context_switches: 0 },
             machine: Some(used.machine),
             sizes: Some(used.sizes),
+            streams: Vec::new(),
+            maintained: None,
             rate: None,
             metrics: match &command.reading {
                 Reading::Metrics(rules) => command::metrics(output, rules)?,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use catalog::protocol::{Action, Event, Job, Measured, Run, VERSION};
+use catalog::protocol::{Action, Data, Event, Job, Maintain, Maintained, Measured, Run, VERSION};
 use catalog::{Better, Metric};
 use jiff::Timestamp;
 
@@ -19,6 +19,8 @@ use crate::server::Server;
 /// What a run may take besides its warm-up and window: connecting, and an event that was begun
 /// before the end (a scan of a large table).
 const SLACK: Duration = Duration::from_secs(120);
+/// What vacuuming or analyzing the tables may take besides the patience.
+const MAINTENANCE: Duration = Duration::from_secs(24 * 3600);
 
 impl Runner<'_> {
     pub(super) fn placement(&self, item: usize) -> anyhow::Result<PlacementUsed> {
@@ -38,11 +40,43 @@ impl Runner<'_> {
         let name = title(&measure.microbenchmark, measure.threads);
         let head = format!("block {}/{}", visiting.block.number, self.last_block);
         self.task.message(format!("{head} {} {name}", visiting.target.name));
-        match &measure.work {
+        let maintain = measure.maintain.clone();
+        let mut sample = match &measure.work {
             Work::Microbenchmark => self.statements(visiting, server, item, &placement, &head),
             Work::Command(command) => {
                 self.command(visiting, server, item, command, &placement, &head)
             }
+            Work::Insert(step) => self.insert_step(visiting, server, item, step, &placement, &head),
+        }?;
+        if let Some(maintain) = maintain {
+            self.task.message(format!("{head} {} {name}: to rest", visiting.target.name));
+            sample.maintained = Some(self.maintain(visiting, server, item, maintain)?);
+        }
+        Ok(sample)
+    }
+
+    /// Brings the server to rest.
+    fn maintain(
+        &self,
+        visiting: &Visiting<'_>,
+        server: &Server,
+        item: usize,
+        maintain: Maintain,
+    ) -> anyhow::Result<Maintained> {
+        let limit = Duration::try_from_secs_f64(maintain.patience_seconds)
+            .context("the workload's patience is no duration")?
+            + MAINTENANCE;
+        let job = Job {
+            version: VERSION,
+            server: server.endpoint(),
+            data: Data { tables: 1, rows: 1, seed: 0 },
+            action: Action::Maintain(maintain),
+        };
+        let log = visiting.log(self, item).with_extension("rest.log");
+        let driver = self.driver.context("the load driver brings a server to rest")?;
+        match driver.run(&job, &[], limit, &log, |_| Ok(()))? {
+            Event::Maintained(maintained) => Ok(maintained),
+            other => bail!("the load driver ended maintenance with {other:?}"),
         }
     }
 
@@ -124,6 +158,8 @@ impl Runner<'_> {
             client: measured.client,
             machine: Some(used.machine),
             sizes: Some(used.sizes),
+            streams: Vec::new(),
+            maintained: None,
             rate,
             metrics,
         })
@@ -257,6 +293,9 @@ impl Runner<'_> {
 /// What is compared in open loop, where the rate is given: response times.
 fn response_times(measured: &Measured) -> Vec<Metric> {
     let latency = &measured.latency;
+    let (name, unit) = ("events".to_owned(), "1/s".to_owned());
+    let value = measured.events as f64 / measured.seconds;
+    let events = Metric { name, value, unit, better: Better::Higher };
     let times = [
         ("p50", latency.p50_us),
         ("p95", latency.p95_us),
@@ -269,7 +308,7 @@ fn response_times(measured: &Measured) -> Vec<Metric> {
         unit: "us".to_owned(),
         better: Better::Lower,
     };
-    times.map(metric).into()
+    std::iter::once(events).chain(times.map(metric)).collect()
 }
 
 /// The first metrics of a run, for people: `23,100 qps`, `99.5 1/s tps, 3.50 ms latency-average`.
@@ -296,7 +335,7 @@ pub(super) fn title(microbenchmark: &str, threads: u32) -> String {
 }
 
 /// A rate for people: `23,100`, `9.52`.
-fn thousands(value: f64) -> String {
+pub(super) fn thousands(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.3}").chars().take(4).collect();
     }

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use catalog::DurationClass;
+use catalog::insert_benchmark::{NamedStep, steps};
+use catalog::protocol::Maintain;
 
 use crate::bench::plan::{Command, Measure, Reading, Work};
 use crate::bench::sqlbench;
 use crate::cmd::select::Selection;
 use crate::hash::Digest;
-use crate::matrix::model::{CommandWorkload, SqlBench, Suite, Workload, WorkloadKind};
+use crate::matrix::model::{
+    CommandWorkload, InsertBenchmark, SqlBench, Suite, Workload, WorkloadKind,
+};
 
 /// The selected measurements in run order: with each number of clients, each microbenchmark.
 ///
@@ -24,6 +28,7 @@ pub fn items(workload: &Workload, selection: &Selection) -> anyhow::Result<Vec<M
         WorkloadKind::Sysbench(suite) => microbenchmarks(workload, suite, selection),
         WorkloadKind::Command(command) => Ok(commands(workload, command, selection)),
         WorkloadKind::SqlBench(suite) => Ok(sql_bench(workload, suite, selection)),
+        WorkloadKind::InsertBenchmark(benchmark) => Ok(insert_benchmark(workload, benchmark)),
     }
 }
 
@@ -45,29 +50,76 @@ fn microbenchmarks(
     if let Some(rate) = suite.rate {
         before.push_str(&format!("rate {rate}\n"));
     }
+    let chosen = suite.names.iter().filter(|name| selection.microbenchmark(name));
+    let chosen = chosen.map(|name| {
+        let missing = || format!("`{name}` is no longer in the catalogue");
+        catalog::find(name).with_context(missing)
+    });
+    let chosen = chosen.collect::<anyhow::Result<Vec<_>>>()?;
+    let all: Vec<_> = workload
+        .threads
+        .iter()
+        .flat_map(|it| chosen.iter().map(move |found| (*it, found)))
+        .collect();
     let mut items = Vec::new();
-    for &threads in &workload.threads {
-        for name in suite.names.iter().filter(|name| selection.microbenchmark(name)) {
-            let found = catalog::find(name)
-                .with_context(|| format!("`{name}` is no longer in the catalogue"))?;
-            let seconds = match found.duration {
-                DurationClass::Read | DurationClass::Scan => suite.read_seconds,
-                DurationClass::Write => suite.write_seconds,
-            };
-            let line = format!("clients {threads} seconds {seconds} {found:?}\n");
+    for (index, &(threads, found)) in all.iter().enumerate() {
+        let seconds = match found.duration {
+            DurationClass::Read | DurationClass::Scan => suite.read_seconds,
+            DurationClass::Write => suite.write_seconds,
+        };
+        // Reads after writes find a server that has come to rest.
+        let next_reads = all.get(index + 1).is_some_and(|(_, next)| next.read_only());
+        let rests = !found.read_only() && next_reads && suite.patience_seconds > 0.0;
+        let maintain = rests.then(|| Maintain {
+            tables: (1..=suite.tables).map(|table| format!("sbtest{table}")).collect(),
+            patience_seconds: suite.patience_seconds,
+        });
+        let line = format!("clients {threads} seconds {seconds} {found:?}\n");
+        items.push(Measure {
+            microbenchmark: found.name.to_owned(),
+            group: found.group.as_str().to_owned(),
+            writes: !found.read_only(),
+            threads,
+            seconds,
+            workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
+            work: Work::Microbenchmark,
+            maintain,
+        });
+        before.push_str(&format!("after {line}"));
+        if rests {
+            before.push_str(&format!("rest {}\n", suite.patience_seconds));
+        }
+    }
+    Ok(items)
+}
+
+/// All steps whatever is selected: each needs what those before it did.
+fn insert_benchmark(workload: &Workload, benchmark: &InsertBenchmark) -> Vec<Measure> {
+    let mut before = format!("insert benchmark 1\npatience {}\n", benchmark.patience_seconds);
+    let mut items = Vec::new();
+    for &clients in &workload.threads {
+        for NamedStep { name, step } in steps(&benchmark.size(clients, workload.seed)) {
+            let line = format!("{name} {step:?}\n");
+            // The last step that only writes.
+            let rests = name == "l.i2" && benchmark.patience_seconds > 0.0;
             items.push(Measure {
-                microbenchmark: name.clone(),
-                group: found.group.as_str().to_owned(),
-                writes: !found.read_only(),
-                threads,
-                seconds,
+                microbenchmark: name,
+                group: "insert-benchmark".to_owned(),
+                writes: true,
+                threads: clients,
+                // What plans count with where the rows decide: a usual rate of one client.
+                seconds: step.seconds.unwrap_or(step.rows as f64 / 20_000.0),
                 workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
-                work: Work::Microbenchmark,
+                maintain: rests.then(|| Maintain {
+                    tables: step.table_names(),
+                    patience_seconds: benchmark.patience_seconds,
+                }),
+                work: Work::Insert(step),
             });
             before.push_str(&format!("after {line}"));
         }
     }
-    Ok(items)
+    items
 }
 
 /// Programs may change the data, for all that is known of them.
@@ -90,6 +142,7 @@ fn commands(workload: &Workload, command: &CommandWorkload, selection: &Selectio
                 seconds: *seconds,
                 workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
                 work: Work::Command(Command { words, reading: Reading::Metrics(metrics), limit }),
+                maintain: None,
             });
             before.push_str(&format!("after {line}"));
         }
@@ -117,6 +170,7 @@ fn sql_bench(workload: &Workload, suite: &SqlBench, selection: &Selection) -> Ve
                 seconds: suite.seconds,
                 workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
                 work: Work::Command(Command { words, reading, limit }),
+                maintain: None,
             });
             before.push_str(&format!("after {line}"));
         }
@@ -142,6 +196,7 @@ mod tests {
                 read_seconds: 2.0,
                 write_seconds: 3.0,
                 prepared: true,
+                patience_seconds: 60.0,
                 rate: None,
                 error_limit: 0.01,
             }),
@@ -192,6 +247,43 @@ mod tests {
         let only = Selection::new(&["insert".to_owned()], &[], &names).expect("known");
         let alone = items(&full, &only).expect("known");
         assert_eq!(alone[0].workload_id, ids(&workload(&["insert"]))[0]);
+    }
+
+    #[test]
+    fn reads_after_writes_find_a_server_at_rest() {
+        let rests = |workload: &Workload| -> Vec<bool> {
+            let items = items(workload, &Selection::default()).expect("known");
+            items.iter().map(|item| item.maintain.is_some()).collect()
+        };
+        let mut mixed = workload(&["scan", "insert", "update-nonindex", "point-query", "insert"]);
+        assert_eq!(rests(&mixed), [false, false, true, false, false]);
+        let with = ids(&mixed);
+        suite(&mut mixed).patience_seconds = 0.0;
+        assert_eq!(rests(&mixed), [false; 5]);
+        let without = ids(&mixed);
+        assert!(with[..3] == without[..3] && with[3] != without[3], "what follows is another one");
+    }
+
+    #[test]
+    fn the_insert_benchmark_has_all_steps_with_each_number_of_clients() {
+        let benchmark = InsertBenchmark {
+            rows_to_load: 1000,
+            rows_to_write: 500,
+            tables: catalog::protocol::TableLayout::PerClient,
+            rates: vec![100],
+            read_seconds: 5.0,
+            deletes: true,
+            patience_seconds: 10.0,
+        };
+        let threads = vec![1, 2];
+        let kind = WorkloadKind::InsertBenchmark(benchmark);
+        let workload = Workload { kind, threads, ..workload(&[]) };
+        let all = items(&workload, &Selection::default()).expect("steps");
+        let names: Vec<_> = all.iter().map(|it| (it.microbenchmark.as_str(), it.threads)).collect();
+        let steps = ["l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100"];
+        let expected: Vec<_> = [1, 2].iter().flat_map(|n| steps.map(|name| (name, *n))).collect();
+        assert_eq!(names, expected);
+        assert_eq!(all.iter().filter(|it| it.maintain.is_some()).count(), 2);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What is run against each target, after checking.
 
 use catalog::Better;
+use catalog::insert_benchmark::{Size, steps};
+use catalog::protocol::TableLayout;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
@@ -31,6 +33,10 @@ impl Workload {
                 command.tests.iter().map(|test| test.name.clone()).collect()
             }
             WorkloadKind::SqlBench(suite) => suite.tests.clone(),
+            WorkloadKind::InsertBenchmark(benchmark) => {
+                let steps = steps(&benchmark.size(1, self.seed));
+                steps.into_iter().map(|step| step.name).collect()
+            }
         }
     }
 
@@ -38,7 +44,9 @@ impl Workload {
     pub fn warmup_seconds(&self) -> f64 {
         match &self.kind {
             WorkloadKind::Sysbench(suite) => suite.warmup_seconds,
-            WorkloadKind::Command(_) | WorkloadKind::SqlBench(_) => 0.0,
+            WorkloadKind::Command(_)
+            | WorkloadKind::SqlBench(_)
+            | WorkloadKind::InsertBenchmark(_) => 0.0,
         }
     }
 }
@@ -52,6 +60,43 @@ pub enum WorkloadKind {
     Command(CommandWorkload),
     /// The Perl scripts of MySQL's and MariaDB's trees ([`crate::bench::sqlbench`]).
     SqlBench(SqlBench),
+    /// The insert benchmark ([`catalog::insert_benchmark`]).
+    InsertBenchmark(InsertBenchmark),
+}
+
+/// The insert benchmark.
+#[derive(Clone, Debug)]
+pub struct InsertBenchmark {
+    /// Rows that the first step loads, over all clients.
+    pub rows_to_load: u64,
+    /// Rows that the write steps insert, over all clients.
+    pub rows_to_write: u64,
+    /// One table per client, or one for all.
+    pub tables: TableLayout,
+    /// Rates of the read steps, in rows per second and client.
+    pub rates: Vec<u32>,
+    /// Seconds of each read step.
+    pub read_seconds: f64,
+    /// Whether as many rows are deleted as are inserted, from l.i1 on.
+    pub deletes: bool,
+    /// For how many seconds at most the server may come to rest after the writes.
+    pub patience_seconds: f64,
+}
+
+impl InsertBenchmark {
+    /// Its size with a number of clients.
+    pub fn size(&self, clients: u32, seed: u64) -> Size {
+        Size {
+            rows_to_load: self.rows_to_load,
+            rows_to_write: self.rows_to_write,
+            clients,
+            tables: self.tables,
+            read_seconds: self.read_seconds,
+            rates: self.rates.clone(),
+            deletes: self.deletes,
+            seed,
+        }
+    }
 }
 
 /// The suite sql-bench of one tree: one client for all targets.
@@ -92,6 +137,9 @@ pub struct Suite {
     pub write_seconds: f64,
     /// Whether statements are prepared.
     pub prepared: bool,
+    /// For how many seconds at most the server may come to rest after writes that reads follow;
+    /// 0: it is not brought to rest.
+    pub patience_seconds: f64,
     /// Open loop: events per second that all clients together begin; `None`: as fast as they can.
     pub rate: Option<f64>,
     /// The largest share of events that the server may refuse before a run has failed.

@@ -6,10 +6,11 @@ use crate::matrix::model::{Placement, Source, Suite, Workload, WorkloadKind};
 use crate::matrix::pattern::{glob_matches, is_glob};
 
 mod command;
+mod insert;
 mod sqlbench;
 
 /// The kinds of workloads.
-const KINDS: [&str; 3] = ["sysbench", "command", "sql-bench"];
+const KINDS: [&str; 4] = ["sysbench", "command", "sql-bench", "insert-benchmark"];
 
 /// The microbenchmarks that a workload may name.
 #[derive(Clone, Debug)]
@@ -50,6 +51,7 @@ fn workload(
     let kind = match kind.as_ref().map_or(KINDS[0], |kind| kind.text) {
         "command" => WorkloadKind::Command(command::read(entry, table, mistakes)),
         "sql-bench" => WorkloadKind::SqlBench(sqlbench::read(entry, table, sources, mistakes)),
+        "insert-benchmark" => WorkloadKind::InsertBenchmark(insert::read(table, mistakes)),
         "sysbench" => WorkloadKind::Sysbench(suite(entry, table, known, mistakes)),
         other => {
             let message = format!("`{other}` is not a kind of workload");
@@ -105,6 +107,7 @@ fn suite(
         read_seconds,
         write_seconds,
         prepared,
+        patience_seconds: seconds(table, "patience-seconds", 1200.0, mistakes),
         rate,
         error_limit: error_limit.unwrap_or(0.01),
     }
