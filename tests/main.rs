@@ -17,5 +17,6 @@ mod seal;
 mod source;
 mod sqlbench;
 mod support;
+mod sysbench;
 mod tidy;
 mod whole;

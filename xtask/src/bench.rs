@@ -1,5 +1,6 @@
 //! Runs: which are still to be made ([`schedule`]), which of them are the same ([`share`]), on
-//! which cores ([`placement`]), against which data ([`snapshot`]), and the making itself ([`run`]).
+//! which cores ([`placement`]), against which data ([`snapshot`]), by which load driver
+//! ([`driver`], [`sysbench`]), and the making itself ([`run`]).
 
 pub mod callgrind;
 pub mod command;
@@ -16,3 +17,4 @@ pub mod schedule;
 pub mod share;
 pub mod snapshot;
 pub mod sqlbench;
+pub mod sysbench;

@@ -7,6 +7,7 @@ mod list;
 mod metric;
 mod microbenchmark;
 pub mod protocol;
+pub mod sql;
 
 pub use list::MICROBENCHMARKS;
 pub use metric::{Better, Metric};
