@@ -8,6 +8,7 @@ mod bench;
 mod build;
 mod command;
 mod count;
+mod drivers;
 mod insert;
 mod judge;
 mod mysql;

@@ -87,6 +87,7 @@ fn plan(targets: Vec<Target>, items: Vec<Measure>) -> Plan {
         host: "h".to_owned(),
         boot: "b".to_owned(),
         kernel: "6.1.0".to_owned(),
+        sysbench: None,
         profile: None,
         folder: None,
         driver: None,

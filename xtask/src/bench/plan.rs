@@ -10,6 +10,7 @@ use super::placement::resolve;
 use super::profile::Perf;
 use super::schedule::{Block, Demand, Item, Past, Random, schedule};
 use super::snapshot::Fill;
+use super::sysbench::Sysbench;
 use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::matrix::expand::put;
@@ -169,6 +170,8 @@ pub struct Plan {
     pub boot: String,
     /// The kernel's release.
     pub kernel: String,
+    /// Who sends the statements of microbenchmarks, if not the built-in driver.
+    pub sysbench: Option<Sysbench>,
     /// Where profiles are written, if these runs are made for them.
     pub profile: Option<Profile>,
     /// The folder in which programs run, as soon as it is there; `None`: the project's.
@@ -339,6 +342,7 @@ pub(super) mod tests {
             host: "h".to_owned(),
             boot: "b".to_owned(),
             kernel: "6.1.0".to_owned(),
+            sysbench: None,
             profile: None,
             folder: None,
             driver: Some(Digest::of(b"driver")),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use catalog::protocol::Data;
+use catalog::protocol::{Data, WireProtocol};
 
 use crate::bench;
 use crate::bench::driver::Driver;
@@ -12,6 +12,7 @@ use crate::bench::placement;
 use crate::bench::plan::{Plan, Work};
 use crate::bench::share::{Shared, share};
 use crate::bench::snapshot::Fill;
+use crate::bench::sysbench::Sysbench;
 use crate::build::store::{self, Store as Builds};
 use crate::cli::{BenchArgs, Common, RunArgs};
 use crate::cmd::load::Loaded;
@@ -21,7 +22,7 @@ use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::host::Here;
 use crate::matrix::expand::Expansion;
-use crate::matrix::model::{SameCode, Workload, WorkloadKind};
+use crate::matrix::model::{Engine, LoadDriver, SameCode, Suite, Workload, WorkloadKind};
 use crate::matrix::pattern::glob_matches;
 use crate::proc::own_file;
 use crate::record::Record;
@@ -216,6 +217,13 @@ fn driver(
     if commands.is_empty() {
         let driver = Driver::build(&env.root, own_file())?;
         plan.driver = Some(driver.digest());
+        if let Some(WorkloadKind::Sysbench(Suite { driver: LoadDriver::Sysbench, .. })) =
+            workload.map(|workload| &workload.kind)
+        {
+            let sysbench = sysbench(env, plan)?;
+            plan.driver = Some(sysbench.digest());
+            plan.sysbench = Some(sysbench);
+        }
         return Ok(Some(driver));
     }
     if let Some(WorkloadKind::SqlBench(suite)) = workload.map(|workload| &workload.kind) {
@@ -224,6 +232,22 @@ fn driver(
     let root = plan.folder.as_ref().unwrap_or(&env.root);
     plan.driver = Some(bench::command::digest(root, commands.into_iter())?);
     Ok(None)
+}
+
+/// The program `sysbench`, which must speak to all targets; what it lacks is told.
+fn sysbench(env: &Env, plan: &Plan) -> anyhow::Result<Sysbench> {
+    let sysbench = Sysbench::find(own_file())?;
+    for target in &plan.targets {
+        sysbench.check(match target.install.engine {
+            Engine::Postgres => WireProtocol::Postgres,
+            Engine::Mysql | Engine::Mariadb => WireProtocol::Mysql,
+        })?;
+    }
+    env.reporter.line(format!("load driver: sysbench {}", sysbench.version()));
+    for note in sysbench.notes() {
+        env.reporter.line(format!("sysbench: {note}"));
+    }
+    Ok(sysbench)
 }
 
 /// A glob of `--allow-mismatch` that matches nothing is a slip of the pen.
@@ -358,6 +382,7 @@ pub fn plan(
         host: here.id,
         boot: here.boot,
         kernel: here.state.kernel,
+        sysbench: None,
         profile: None,
         folder: None,
         driver: None,

@@ -15,8 +15,8 @@ use crate::matrix::version::Version;
 mod workload;
 
 pub use workload::{
-    CommandTest, CommandWorkload, InsertBenchmark, MetricRule, Placement, SqlBench, Suite,
-    Workload, WorkloadKind,
+    CommandTest, CommandWorkload, InsertBenchmark, LoadDriver, MetricRule, Placement, SqlBench,
+    Suite, Workload, WorkloadKind,
 };
 
 /// A DBMS family with a recipe.

@@ -127,8 +127,7 @@ impl Runner<'_> {
         let mut recording = None;
         let job = self.job(visiting, server, item)?;
         let log = visiting.log(self, item);
-        let driver = self.driver.context("microbenchmarks need the load driver")?;
-        let ended = driver.run(&job, &placement.client_cpus, limit, &log, |event| {
+        let heed = |event: &Event| {
             match event {
                 Event::WindowBegin => {
                     watch.begin()?;
@@ -155,7 +154,14 @@ impl Runner<'_> {
                 _ => {}
             }
             Ok(())
-        })?;
+        };
+        let ended = match &self.plan.sysbench {
+            Some(sysbench) => sysbench.run(&job, &placement.client_cpus, limit, &log, heed),
+            None => {
+                let driver = self.driver.context("microbenchmarks need the load driver")?;
+                driver.run(&job, &placement.client_cpus, limit, &log, heed)
+            }
+        }?;
         let Event::Measured(measured) = ended else {
             bail!("the load driver ended a run with {ended:?}");
         };

@@ -12,7 +12,7 @@ use crate::bench::sqlbench;
 use crate::cmd::select::Selection;
 use crate::hash::Digest;
 use crate::matrix::model::{
-    CommandWorkload, InsertBenchmark, SqlBench, Suite, Workload, WorkloadKind,
+    CommandWorkload, InsertBenchmark, LoadDriver, SqlBench, Suite, Workload, WorkloadKind,
 };
 
 /// The selected measurements in run order: with each number of clients, each microbenchmark.
@@ -47,6 +47,9 @@ fn microbenchmarks(
         suite.warmup_seconds,
         suite.prepared,
     );
+    if suite.driver == LoadDriver::Sysbench {
+        before.push_str("driver sysbench\n");
+    }
     if let Some(rate) = suite.rate {
         before.push_str(&format!("rate {rate}\n"));
     }
@@ -189,6 +192,7 @@ mod tests {
         Workload {
             name: "w".to_owned(),
             kind: WorkloadKind::Sysbench(Suite {
+                driver: LoadDriver::BuiltIn,
                 tables: 1,
                 rows: 1000,
                 names: names.collect(),
@@ -224,7 +228,8 @@ mod tests {
         let both = ids(&workload(&["scan", "insert"]));
         assert_eq!(ids(&workload(&["scan"])), both[..1]);
         assert_ne!(ids(&workload(&["insert"]))[0], both[1], "a read before counts, too");
-        let changes: [fn(&mut Workload); 6] = [
+        let changes: [fn(&mut Workload); 7] = [
+            |w| suite(w).driver = LoadDriver::Sysbench,
             |w| suite(w).rate = Some(100.0),
             |w| suite(w).rows = 1001,
             |w| w.seed = 2,

@@ -120,9 +120,21 @@ pub struct SqlBench {
     pub limit_seconds: f64,
 }
 
+/// Who sends the statements of the microbenchmarks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoadDriver {
+    /// The one of this tool.
+    #[default]
+    BuiltIn,
+    /// The program `sysbench`.
+    Sysbench,
+}
+
 /// Microbenchmarks and what they run on.
 #[derive(Clone, Debug)]
 pub struct Suite {
+    /// Who sends the statements; the tables are always loaded by the built-in driver.
+    pub driver: LoadDriver,
     /// How many tables.
     pub tables: u32,
     /// Rows per table.

@@ -2,7 +2,7 @@
 
 use crate::diag::Diagnostic;
 use crate::matrix::decode::{Entry, Mistakes, Node, Table, Text};
-use crate::matrix::model::{Placement, Source, Suite, Workload, WorkloadKind};
+use crate::matrix::model::{LoadDriver, Placement, Source, Suite, Workload, WorkloadKind};
 use crate::matrix::pattern::{glob_matches, is_glob};
 
 mod command;
@@ -99,7 +99,14 @@ fn suite(
     let prepared = table.get("prepared").and_then(|entry| entry.boolean(mistakes)).unwrap_or(true);
     let rate = table.get("rate").and_then(|entry| entry.number(1e-3, 1e9, mistakes));
     let error_limit = table.get("error-limit").and_then(|entry| entry.number(0.0, 1.0, mistakes));
+    let driver = table.get("driver").and_then(|entry| entry.text(mistakes));
+    let driver = driver.map_or(LoadDriver::BuiltIn, |word| driver_of(&word, mistakes));
+    if let (LoadDriver::Sysbench, Some(entry)) = (driver, table.get("rate")) {
+        let message = "`rate` needs the built-in driver: sysbench's own rate is another thing";
+        mistakes.push(Diagnostic::at(&entry.key_span, message));
+    }
     Suite {
+        driver,
         tables: tables as u32,
         rows: rows.unwrap_or(1),
         names,
@@ -110,6 +117,19 @@ fn suite(
         patience_seconds: seconds(table, "patience-seconds", 1200.0, mistakes),
         rate,
         error_limit: error_limit.unwrap_or(0.01),
+    }
+}
+
+fn driver_of(word: &Text<'_>, mistakes: &mut Mistakes) -> LoadDriver {
+    match word.text {
+        "built-in" => LoadDriver::BuiltIn,
+        "sysbench" => LoadDriver::Sysbench,
+        other => {
+            let message = format!("`{other}` is not a load driver");
+            let item = Diagnostic::at(&word.span, message);
+            mistakes.push(item.nearest(other, ["built-in", "sysbench"]));
+            LoadDriver::BuiltIn
+        }
     }
 }
 
