@@ -122,7 +122,7 @@ pub fn fold(script: &str) -> anyhow::Result<Folded> {
         bail!("perf took no sample: the server used no CPU time in the window");
     }
     let event = script.lines().next().unwrap_or_default().split_whitespace();
-    let event = event.filter_map(|word| word.strip_suffix(':')).last().unwrap_or("?");
+    let event = event.rev().find_map(|word| word.strip_suffix(':')).unwrap_or("?");
     let event = event.split(':').next().unwrap_or(event).to_owned();
     let text = lines.iter().map(|line| format!("{line}\n")).collect();
     Ok(Folded { text, samples, event })
