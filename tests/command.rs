@@ -1,6 +1,6 @@
 //! Programs of the user's as workloads, against an installed PostgreSQL: pgbench, and a script.
 
-use crate::support::{Called, Project};
+use crate::support::{Called, Project, finish};
 
 const HEAD: &str = r#"
 schema = 1
@@ -140,6 +140,19 @@ fn a_script_says_what_it_measured_and_its_failures_are_rows() {
     let value = rows[0]["base"]["value"].as_f64().expect("a number");
     assert!((value - 42.0).abs() < 1e-9, "{value}");
     assert_eq!(rows[0]["cells"][0]["result"]["ratio"], 1.0);
+
+    let passed = project.ok(&["compare", "e", "--fail-on", "failed in good"]);
+    assert!(passed.stderr.contains("gate passed: failed in good"), "{}", passed.stderr);
+    let gates = ["compare", "e", "--fail-on", "failed in *", "--fail-on", "failed in good"];
+    let mut command = project.command(&gates);
+    command.env("GITHUB_ACTIONS", "true");
+    let tripped = finish(command);
+    assert_eq!(tripped.code, Some(3), "{}", tripped.stderr);
+    assert!(tripped.stderr.contains("::error title=cargo xtask compare::failed in *: "));
+    let wrong = project.call(&["compare", "e", "--fail-on", "slowr > 3%"]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    let nothing = project.call(&["compare", "e", "--fail-on", "slower in group writes"]);
+    assert_eq!(nothing.code, Some(2), "a gate that cannot trip is a mistake: {}", nothing.stderr);
 
     // Another program is another measurement: an old run is no partner of a new one.
     let before = records(&project);

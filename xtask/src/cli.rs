@@ -204,6 +204,9 @@ pub struct CompareArgs {
     /// Only the table of instructions per operation
     #[arg(long)]
     pub count_instructions: bool,
+    /// A gate, as in `slower > 3% in group writes` (repeatable): exit code 3 if it trips
+    #[arg(long, value_name = "EXPR")]
+    pub fail_on: Vec<String>,
     /// Which tables (repeatable) [default: full and groups]
     #[arg(long, value_enum, value_name = "VIEW", value_delimiter = ',')]
     pub view: Vec<View>,

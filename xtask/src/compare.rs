@@ -16,6 +16,7 @@ use crate::stats::Rule;
 
 mod collect;
 pub mod counts;
+pub mod gate;
 mod host;
 mod made;
 mod model;
@@ -150,6 +151,7 @@ impl Collector {
         }
         Ok(Comparison {
             builds: Vec::new(),
+            gates: Vec::new(),
             schema: SCHEMA,
             experiment,
             base: self.base,

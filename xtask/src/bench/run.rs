@@ -78,6 +78,7 @@ pub fn run(
         stopped: false,
         given_up: BTreeSet::new(),
         snapshots: BTreeMap::new(),
+        restores: Vec::new(),
         task: env.reporter.task("benchmark", Some(total)),
         done_ms: 0,
         last_block: blocks.last().map_or(0, |block| block.number),
@@ -87,8 +88,26 @@ pub fn run(
     result?;
     let Summary { ok, failed } = runner.summary;
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let saved = saved(&runner.restores);
     runner.task.finish(format!("{ok} runs{failures}"));
+    if let Some(saved) = saved {
+        env.reporter.line(saved);
+    }
     Ok(runner.summary)
+}
+
+/// What restoring the data from snapshots took, against loading them each time.
+fn saved(restores: &[(f64, Option<f64>)]) -> Option<String> {
+    let known = restores.iter().filter_map(|(restore, load)| Some((*restore, (*load)?)));
+    let (restored, loaded) = known.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    (restored > 0.0 && loaded > 0.0).then(|| {
+        format!(
+            "data: {} restores in {restored:.1} s; loading each time would have taken {loaded:.1} s, \
+             {:.1} times as long",
+            restores.len(),
+            loaded / restored
+        )
+    })
 }
 
 struct Runner<'a> {
@@ -107,6 +126,8 @@ struct Runner<'a> {
     given_up: BTreeSet<usize>,
     /// Loaded data by target.
     snapshots: BTreeMap<usize, PathBuf>,
+    /// Seconds of each restore, and of the load that it stood for.
+    restores: Vec<(f64, Option<f64>)>,
     task: Task,
     done_ms: u64,
     last_block: u32,
@@ -280,7 +301,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Restores the data and starts the server.
-    fn start(&self, visiting: &mut Visiting<'_>) -> anyhow::Result<Server> {
+    fn start(&mut self, visiting: &mut Visiting<'_>) -> anyhow::Result<Server> {
         let from = self
             .snapshots
             .get(&visiting.visit.target)
@@ -290,6 +311,7 @@ impl<'a> Runner<'a> {
         snapshot::restore(from, &visiting.data(), &self.access)
             .context("cannot restore the data")?;
         self.env.reporter.account("restore data", begin.elapsed());
+        self.restores.push((begin.elapsed().as_secs_f64(), snapshot::load_seconds(from)));
         self.start_on_data(visiting)
     }
 
@@ -345,5 +367,18 @@ impl Visiting<'_> {
             0 | 1 => self.invocation.clone(),
             again => format!("{}-s{again}", self.invocation),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_snapshots_save_is_told_where_it_is_known() {
+        assert_eq!(saved(&[]), None);
+        assert_eq!(saved(&[(0.5, None)]), None);
+        let text = saved(&[(0.5, Some(4.0)), (0.5, Some(6.0))]).expect("known");
+        assert!(text.contains("2 restores in 1.0 s") && text.contains("10.0 times"), "{text}");
     }
 }

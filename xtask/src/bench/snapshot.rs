@@ -54,6 +54,8 @@ const LAYOUT: [&str; 7] = [
     "-DDEFAULT_CHARSET",
     "-DDEFAULT_COLLATION",
 ];
+/// How long the load took, beside the data: the file's name.
+const LOAD_SECONDS: &str = "load-seconds";
 /// What the folders of loads that are under way begin with.
 const UNFINISHED: &str = "snapshot-";
 
@@ -182,12 +184,19 @@ pub fn ensure(
     }
     let text = serde_json::to_string_pretty(contents).context("cannot write the contents")?;
     fs::write(staging.join("snapshot.json"), text + "\n")?;
+    fs::write(staging.join(LOAD_SECONDS), format!("{:.3}\n", begin.elapsed().as_secs_f64()))?;
     // Nothing was synced while loading.
     sync(&staging)?;
     fs::create_dir_all(env.snapshots())?;
     fs::rename(&staging, &done)?;
     env.reporter.account("load data", begin.elapsed());
     Ok(done.join("data"))
+}
+
+/// How long the data directory `data` took to load, in seconds; `None` where that is not known.
+pub fn load_seconds(data: &Path) -> Option<f64> {
+    let file = data.parent()?.join(LOAD_SECONDS);
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 fn load(

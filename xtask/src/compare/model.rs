@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Made, Measured, Note, Warning};
+use super::{Made, Measured, Note, Warning, gate};
 use crate::sizes::BuildSize;
 use crate::stats::summary::Spread;
 use crate::stats::{Estimate, Rule, Verdict, rank, verdict};
@@ -26,6 +26,9 @@ pub struct Comparison {
     /// Sizes and costs of the experiment's builds that are there, in its order.
     #[serde(default)]
     pub builds: Vec<BuildSize>,
+    /// What the gates of the call came to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<gate::Judged>,
     /// Records that were not used, and why.
     pub left_out: LeftOut,
 }

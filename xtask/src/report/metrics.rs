@@ -12,7 +12,7 @@ struct Figure {
 }
 
 /// In the order of the published tables (`cpu/o cs/o r/o rKB/o wKB/o o/s`), then what they lack.
-const FIGURES: [Figure; 11] = [
+const FIGURES: [Figure; 12] = [
     Figure { heading: "o/s", of: |m| Some(m.value) },
     Figure { heading: "cpu/o us", of: |m| m.machine_cpu_us },
     Figure { heading: "cs/o", of: |m| m.machine_context_switches },
@@ -21,10 +21,18 @@ const FIGURES: [Figure; 11] = [
     Figure { heading: "wKB/o", of: |m| m.device_written_kib },
     Figure { heading: "server us/o", of: |m| m.server_cpu_us },
     Figure { heading: "client us/o", of: |m| m.client_cpu_us },
+    Figure { heading: "client %", of: client_share },
     Figure { heading: "p99 us", of: |m| m.p99_us },
     Figure { heading: "memory MiB", of: |m| m.memory_kib.map(|kib| kib / 1024.0) },
     Figure { heading: "data MiB", of: |m| m.data_kib.map(|kib| kib / 1024.0) },
 ];
+
+/// The client's share of the CPU time of server and client, in percent: where it is large the
+/// client is what is measured.
+fn client_share(metrics: &Metrics) -> Option<f64> {
+    let (client, server) = (metrics.client_cpu_us?, metrics.server_cpu_us?);
+    (client + server > 0.0).then(|| 100.0 * client / (client + server))
+}
 
 /// The absolute and the relative table of a host; rows that are no rate (times) are in neither.
 pub fn tables(base: &str, host: &HostComparison) -> [Table; 2] {
@@ -128,6 +136,6 @@ mod tests {
         assert_eq!(texts(&absolute, 1)[..7], expected);
         let expected = ["  t", "2.00", "0.50", "1.00", "1.00", "1.00", "1.00"];
         assert_eq!(texts(&relative, 1)[..7], expected);
-        assert_eq!(texts(&relative, 1)[10], "-", "memory was not noted");
+        assert_eq!(texts(&relative, 1)[11], "-", "memory was not noted");
     }
 }
