@@ -1,9 +1,9 @@
 //! Gates: conditions under which a comparison is a failure for whoever called it (`--fail-on`).
 //!
-//! `slower > 3% in group writes`: a word (`slower`, `undecided`, `failed`), for `slower` by how much
-//! at least, and where: `in group NAME`, `in any group` (which goes without saying), or `in GLOB` for
-//! microbenchmarks. `slower` demands that a difference is shown, by the p-value adjusted for all
-//! groups or all microbenchmarks of the report: noise trips no gate.
+//! `slower > 3% in group writes`: a word (`slower`, `undecided`, `failed`), for `slower` by how
+//! much at least, and where: `in group NAME`, `in any group` (which goes without saying), or `in
+//! GLOB` for microbenchmarks. `slower` demands that a difference is shown, by the p-value adjusted
+//! for all groups or all microbenchmarks of the report: noise trips no gate.
 
 use serde::{Deserialize, Serialize};
 
