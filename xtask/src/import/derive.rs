@@ -18,10 +18,12 @@ pub fn ratio(value: f64, base: f64) -> String {
     format!("{:.2}", value / base)
 }
 
-/// A figure as tables print it: rates of operations as integers, reads and writes per operation
+/// A figure as tables print it: rates of operations as integers (millions of rows of a scan, which
+/// only tables have, stay as they are), reads and writes per operation
 /// with six significant digits, everything else as it stands.
 pub fn printed(figure: &Figure) -> String {
     match figure.metric.as_str() {
+        "qps" if figure.unit == "Mrows/s" => figure.text.clone(),
         "qps" | "ips" => format!("{:.0}", figure.value),
         "r/o" | "rKB/o" | "wKB/o" => general(figure.value),
         _ => figure.text.clone(),
@@ -190,7 +192,8 @@ pub fn metrics(imported: &Imported, test: &str, threads: Option<u32>, targets: &
     let Some(((_, base), rest)) = rows.split_first() else { return table };
     for (target, row) in rest {
         let pairs = row.iter().zip(base);
-        let cells: Vec<String> = pairs.map(|(it, base)| ratio(operand(it), operand(base))).collect();
+        let cells: Vec<String> =
+            pairs.map(|(it, base)| ratio(operand(it), operand(base))).collect();
         table += &format!("{}\t\t{}\t{target}\n", cells[0], cells[1..].join("\t"));
     }
     table
@@ -256,11 +259,18 @@ mod tests {
             figure("b", "hot-points_range=100", "qps", "3.4"),
         ];
         let ratios = relative(&figures, Some("a"));
-        let texts: Vec<_> = ratios.iter().map(|it| (it.metric.as_str(), it.text.as_str())).collect();
+        let texts: Vec<_> =
+            ratios.iter().map(|it| (it.metric.as_str(), it.text.as_str())).collect();
         // 3 / 3 and 3.4 / 2.6; the test that `a` lacks has no ratio.
         assert_eq!(texts, [("qps", "1.00"), ("cpu/o", "1.31")]);
         assert!(ratios.iter().all(|it| it.ratio && it.base.as_deref() == Some("a")));
         assert_eq!(relative(&figures, None), []);
+        let millions = |target: &str, text: &str| Figure {
+            unit: "Mrows/s".to_owned(),
+            ..figure(target, "scan_range=100", "qps", text)
+        };
+        let figures = [millions("a", "3.875"), millions("b", "3.412")];
+        assert_eq!(relative(&figures, Some("a"))[0].text, "0.88");
     }
 
     #[test]

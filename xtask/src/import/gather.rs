@@ -39,9 +39,9 @@ pub fn files(root: &Path, files: &[PathBuf], options: &Options, read: Read<'_>) 
     let mut imported = merge::merge(parts, options);
     imported.skipped.append(&mut gatherer.skipped);
     for (folder, kinds) in gatherer.nothing {
-        let count: u32 = kinds.values().sum();
-        let names: Vec<String> = kinds.into_keys().collect();
-        let what = format!("{count} files hold no figures to compare: {}", names.join(", "));
+        let kinds: Vec<String> =
+            kinds.into_iter().map(|(kind, count)| format!("{count} of `{kind}`")).collect();
+        let what = format!("files without figures to compare: {}", kinds.join(", "));
         imported.skipped.push(Skip { file: folder, line: 0, what });
     }
     imported
@@ -91,8 +91,11 @@ impl<'a> Gatherer<'a> {
         let named = by_name(name);
         if named == Named::Nothing {
             // `sb.ps`, without the test.
-            let kind = names::file(name).map(|it| format!("sb.{}", it.kind));
-            let kind = kind.unwrap_or_else(|| name.split('.').take(2).collect::<Vec<_>>().join("."));
+            let kind = match names::file(name) {
+                Some(it) if it.range.is_some() => format!("sb.{}", it.kind),
+                Some(_) => name.to_owned(),
+                None => name.split('.').take(2).collect::<Vec<_>>().join("."),
+            };
             *self.nothing.entry(folder(file).to_owned()).or_default().entry(kind).or_default() += 1;
             return None;
         }
@@ -315,7 +318,7 @@ mod tests {
         assert_eq!((&*rate.target, &*rate.test, &*rate.metric), ("20m.my8022.cx6d", "l.i0", "ips"));
         assert_eq!((rate.text.as_str(), rate.threads), ("10.0", Some(2)));
         assert_eq!(out.skipped.len(), 1);
-        assert_eq!(out.skipped[0].what, "1 files hold no figures to compare: o.ps");
+        assert_eq!(out.skipped[0].what, "files without figures to compare: 1 of `o.ps`");
     }
 
     #[test]
@@ -332,7 +335,11 @@ mod tests {
         assert_eq!(found, [("5.0.85", "ATIS"), ("mysql-ps", "ATIS")]);
         let files = [PathBuf::from("r/qps.abs.x.tsv"), PathBuf::from("r/letter.txt")];
         let out = super::files(Path::new("r"), &files, &Options::default(), &mut |path| {
-            if path.ends_with("letter.txt") { Ok("Dear".to_owned()) } else { Err("gone".to_owned()) }
+            if path.ends_with("letter.txt") {
+                Ok("Dear".to_owned())
+            } else {
+                Err("gone".to_owned())
+            }
         });
         let said: Vec<String> = out.skipped.iter().map(ToString::to_string).collect();
         assert_eq!(said[0], "r/qps.abs.x.tsv: gone");

@@ -132,7 +132,9 @@ mod tests {
 
     #[test]
     fn failed_runs_and_cut_files() {
-        let out = read(r#"{"results": [{"command": "a", "mean": 2.0, "times": [1, 3], "exit_codes": [0, 1]}]}"#);
+        let out = read(
+            r#"{"results": [{"command": "a", "mean": 2.0, "times": [1, 3], "exit_codes": [0, 1]}]}"#,
+        );
         assert_eq!((out.results.len(), out.results[0].value), (1, 1.0));
         assert_eq!(out.skipped[0].what, "1 runs of `a` failed");
         let cut = read("{\"results\": [\n{\"command\": ");

@@ -10,8 +10,8 @@ const STEPS: [&[&str]; 3] = [
     &["l.i0", "l.x", "l.i1", "q100", "q500", "q1000"],
     &["l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100", "qr500", "qp500", "qr1000", "qp1000"],
     &[
-        "l.i0", "l.x", "l.i1", "q100.1", "q100.2", "q200.1", "q200.2", "q400.1", "q400.2", "q600.1",
-        "q600.2", "q800.1", "q800.2", "q1000.1", "q1000.2",
+        "l.i0", "l.x", "l.i1", "q100.1", "q100.2", "q200.1", "q200.2", "q400.1", "q400.2",
+        "q600.1", "q600.2", "q800.1", "q800.2", "q1000.1", "q1000.2",
     ],
 ];
 
@@ -115,11 +115,8 @@ pub fn result(place: &Place, text: &str, out: &mut Imported) {
     };
     let clients = value("processes").and_then(|it| it.parse().ok());
     let place = Place { threads: place.threads.or(clients), ..place.clone() };
-    let metrics = [
-        ("seconds", "seconds"),
-        ("rows-per-second", "ips"),
-        ("queries-per-second", "qps"),
-    ];
+    let metrics =
+        [("seconds", "seconds"), ("rows-per-second", "ips"), ("queries-per-second", "qps")];
     for (name, metric) in metrics {
         match value(name) {
             Some(text) => drop(out.add(&place, line, metric, text)),
@@ -222,7 +219,8 @@ pub fn clients(place: &Place, clients: &[Client], out: &mut Imported) {
     }
     let queries = sum(2) > 0.0;
     let rate = |at: usize| {
-        let rates = clients.iter().map(|it| if queries { it.intervals[at].1 } else { it.intervals[at].0 });
+        let rates =
+            clients.iter().map(|it| if queries { it.intervals[at].1 } else { it.intervals[at].0 });
         rates.sum::<f64>()
     };
     let mut rates: Vec<f64> = (0..length).map(rate).collect();
@@ -250,7 +248,9 @@ mod tests {
 
     #[test]
     fn tables_have_groups_with_bases() {
-        let mrg = format!("{NAMES}10\t0\t0\tNA\tNA\tmy1.c\n20\t0\t3\tNA\tNA\tmy2.c\n-\n5\t0\t0\t4\t3\tpg1.c\n5\t0\n");
+        let mrg = format!(
+            "{NAMES}10\t0\t0\tNA\tNA\tmy1.c\n20\t0\t3\tNA\tNA\tmy2.c\n-\n5\t0\t0\t4\t3\tpg1.c\n5\t0\n"
+        );
         let out = read("mrg.l.x", &mrg, &[]);
         assert_eq!((out.results.len(), out.skipped.len(), out.skipped[0].line), (11, 1, 6));
         let by_base: Vec<_> = out.results.iter().map(|it| it.base.as_deref().unwrap()).collect();
@@ -267,7 +267,11 @@ mod tests {
 
     #[test]
     fn sections_and_summaries_name_their_steps() {
-        let out = read("mrg.some", &format!("\nl.i0\n{NAMES}1\t0\t0\t1\t1\ta\n\nq100.2\n{NAMES}2\t1\t1\t1\t1\ta\n"), &[]);
+        let out = read(
+            "mrg.some",
+            &format!("\nl.i0\n{NAMES}1\t0\t0\t1\t1\ta\n\nq100.2\n{NAMES}2\t1\t1\t1\t1\ta\n"),
+            &[],
+        );
         assert_eq!((&*out.results[0].test, &*out.results[9].test), ("l.i0", "q100.2"));
         let lines = "1\t0\t0\t1\t1\ta\n".repeat(6);
         let out = read("o.sum.t.a", &format!("{NAMES}{lines}"), &[]);
@@ -303,13 +307,22 @@ mod tests {
         let a = "cmd\ni_sec\tt_sec\ti_ips\tt_ips\ti_qps\tt_qps\tmax_i\tmax_q\tt_ins\tt_query\tretry_i\tretry_q\n";
         let mut out = Imported::default();
         let log_b: String = (1..=10)
-            .map(|it| format!("1.0\t{it}.0\t{it}\t5\t{it}\t5\t0\t0\t2000\t9\t0\t{}\t7\t0\t1\t0\t2\n", it * 10))
+            .map(|it| {
+                format!(
+                    "1.0\t{it}.0\t{it}\t5\t{it}\t5\t0\t0\t2000\t9\t0\t{}\t7\t0\t1\t0\t2\n",
+                    it * 10
+                )
+            })
             .collect();
         let place = Place::default();
-        let new = client(&place, &format!("{b}{log_b}1.0\t11\nInsert rt:\t256us\nDone\n"), &mut out).unwrap();
+        let new =
+            client(&place, &format!("{b}{log_b}1.0\t11\nInsert rt:\t256us\nDone\n"), &mut out)
+                .unwrap();
         assert_eq!((new.seconds, new.totals, new.retries), (10.0, [100.0, 7.0, 0.0], 3.0));
         assert_eq!((out.skipped.len(), out.skipped[0].line), (1, 13));
-        let old = client(&place, &format!("{a}1.0\t1.0\t3\t3\t4\t4\t100\t50\t3\t4\t0\t0\n"), &mut out).unwrap();
+        let old =
+            client(&place, &format!("{a}1.0\t1.0\t3\t3\t4\t4\t100\t50\t3\t4\t0\t0\n"), &mut out)
+                .unwrap();
         assert_eq!((old.totals, old.worst), ([3.0, 0.0, 4.0], [100.0, 0.0, 50.0]));
         assert_eq!(client(&place, "cmd\n", &mut out), None);
         let mut out = Imported::default();

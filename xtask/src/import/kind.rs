@@ -106,7 +106,8 @@ pub fn by_name(name: &str) -> Named {
         Named::Is(Kind::IbenchResult)
     } else if begins(&["mrg.", "rel.", "o.sum.t."]) {
         Named::Is(Kind::IbenchTable)
-    } else if begins(&["sb.", "o.vm.", "o.io.", "o.ps.", "o.top.", "o.rt.", "o.rate.", "o.ctime."]) {
+    } else if begins(&["sb.", "o.vm.", "o.io.", "o.ps.", "o.top.", "o.rt.", "o.rate.", "o.ctime."])
+    {
         Named::Nothing
     } else {
         Named::Unknown
@@ -123,7 +124,7 @@ pub fn by_text(name: &str, text: &str) -> Option<Kind> {
     if has("samp\tr/s\t") {
         return Some(Kind::Met);
     }
-    if has("--- absolute") {
+    if head.lines().any(|it| it == "--- absolute") {
         return Some(Kind::AllMet);
     }
     if has("col-1 : ") || has("Relative to: ") {
@@ -141,7 +142,11 @@ pub fn by_text(name: &str, text: &str) -> Option<Kind> {
     if has("Benchmark DBD suite") {
         return Some(Kind::SqlRun);
     }
-    if has(" wallclock sec") || (sqlbench::name(name).is_some() && has("Testing server")) {
+    let timed = |line: &str| {
+        let begins = ["Time ", "Estimated ", "Total time:"].iter().any(|it| line.starts_with(it));
+        begins && line.contains(" wallclock sec")
+    };
+    if head.lines().any(timed) || (sqlbench::name(name).is_some() && has("Testing server")) {
         return Some(Kind::SqlTest);
     }
     if has("transaction type: ") {

@@ -28,9 +28,10 @@ pub fn merge(mut parts: Vec<Part>, options: &Options) -> Imported {
         all.extend(imported.results.into_iter().map(|figure| (figure, kind, repeats)));
     }
     let keep = choose(&all, run, &mut out);
-    let kept = all.into_iter().zip(keep).filter_map(|((figure, ..), keep)| {
-        keep.map(|repeat| Figure { repeat, ..figure })
-    });
+    let kept = all
+        .into_iter()
+        .zip(keep)
+        .filter_map(|((figure, ..), keep)| keep.map(|repeat| Figure { repeat, ..figure }));
     out.results = kept.collect();
     out.results.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     out.skipped.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
@@ -47,9 +48,11 @@ fn per_operation(parts: &mut [Part]) {
         }
     }
     for part in parts.iter_mut().filter(|it| matches!(it.kind, Kind::Vmstat | Kind::Iostat)) {
-        let per = part.imported.results.iter().filter_map(|it| {
-            stat::per_operation(it, *rates.get(&key(it))?)
-        });
+        let per = part
+            .imported
+            .results
+            .iter()
+            .filter_map(|it| stat::per_operation(it, *rates.get(&key(it))?));
         let per: Vec<Figure> = per.collect();
         part.imported.results.extend(per);
     }
@@ -117,10 +120,16 @@ fn agree(better: &Figure, worse: &Figure) -> bool {
         || worse.value == better.value
         || worse.text == format!("{:.decimals$}", better.value)
         || worse.text == derive::general(better.value)
-        // Millions and thousands of rows.
-        || (worse.unit == "Mrows/s"
-            && better.unit == met::SCAN_UNIT
-            && worse.text == format!("{:.decimals$}", better.value / 1e3))
+        || worse.text == format!("{:.decimals$}", better.value * rows(better) / rows(worse))
+}
+
+/// How many rows of a scan are one.
+fn rows(figure: &Figure) -> f64 {
+    match figure.unit.as_str() {
+        met::SCAN_UNIT => 1e3,
+        "Mrows/s" => 1e6,
+        _ => 1.0,
+    }
 }
 
 /// Whether two sources that differ contradict each other. Scans were counted in four ways; logs of
@@ -220,7 +229,11 @@ mod tests {
         let out = merge(
             vec![
                 part(Kind::Rates, "qps", &[("a", None, "qps", "8"), ("b", None, "qps", "99")]),
-                part(Kind::Met, "met", &[("x.a.pk1", Some(40), "qps", "70.5"), ("b", Some(1), "qps", "98.6")]),
+                part(
+                    Kind::Met,
+                    "met",
+                    &[("x.a.pk1", Some(40), "qps", "70.5"), ("b", Some(1), "qps", "98.6")],
+                ),
                 part(Kind::Met, "met1", &[("x.a.pk1", Some(1), "qps", "7.5")]),
                 part(Kind::Sysbench, "o", &[("x.a.pk1", Some(1), "qps", "7.6")]),
             ],
@@ -238,13 +251,17 @@ mod tests {
         let out = merge(
             vec![
                 part(Kind::Rates, "abs", &[("a", None, "qps", "924"), ("b", None, "qps", "1080")]),
-                part(Kind::Rates, "rel", &[
-                    ("b", None, "qps", "/1.17"),
-                    ("b", None, "qps", "/1.16"),
-                    ("c", None, "qps", "/1.20"),
-                    ("c", None, "qps", "/1.20"),
-                    ("c", None, "qps", "/1.30"),
-                ]),
+                part(
+                    Kind::Rates,
+                    "rel",
+                    &[
+                        ("b", None, "qps", "/1.17"),
+                        ("b", None, "qps", "/1.16"),
+                        ("c", None, "qps", "/1.20"),
+                        ("c", None, "qps", "/1.20"),
+                        ("c", None, "qps", "/1.30"),
+                    ],
+                ),
             ],
             &Options::default(),
         );
@@ -260,8 +277,15 @@ mod tests {
     fn means_of_the_run_replace_those_of_the_scripts_when_asked() {
         let parts = || {
             vec![
-                part(Kind::Met, "met", &[("a", Some(1), "qps", "2"), ("a", Some(1), "cpu/s", "6"),
-                    ("a", Some(1), "cpu/o", "3")]),
+                part(
+                    Kind::Met,
+                    "met",
+                    &[
+                        ("a", Some(1), "qps", "2"),
+                        ("a", Some(1), "cpu/s", "6"),
+                        ("a", Some(1), "cpu/o", "3"),
+                    ],
+                ),
                 part(Kind::Vmstat, "vm", &[("a", Some(1), "cpu/s", "8")]),
             ]
         };
@@ -274,7 +298,10 @@ mod tests {
         assert_eq!(out.skipped.len(), 2);
         let run = Options { samples: stat::Samples::Run, ..Options::default() };
         let out = merge(parts(), &run);
-        assert_eq!((find(&out, "cpu/s"), find(&out, "cpu/o")), ("8".to_owned(), "4.000000".to_owned()));
+        assert_eq!(
+            (find(&out, "cpu/s"), find(&out, "cpu/o")),
+            ("8".to_owned(), "4.000000".to_owned())
+        );
         assert_eq!(out.skipped, []);
     }
 }

@@ -36,7 +36,7 @@ pub fn single(place: &Place, text: &str, out: &mut Imported) {
                 && metric == "qps"
                 && scan(&place.test)
             {
-                figure.unit = SCAN_UNIT.to_owned();
+                figure.unit = scan_unit(place, &figure.text, figure.value).to_owned();
             }
         }
     }
@@ -45,8 +45,22 @@ pub fn single(place: &Place, text: &str, out: &mut Imported) {
     }
 }
 
-/// The unit of a scan's rate; it changed over the years, so compare scans of one set only.
+/// The usual unit of a scan's rate.
 pub(super) const SCAN_UNIT: &str = "Krows/s";
+
+/// The unit of a scan's rate as it is printed. It changed over the years: rows per second, then
+/// thousands; one-line summaries and tables have millions with decimals. Nobody scans a million
+/// times a thousand rows per second yet, so such a number counts rows.
+pub(super) fn scan_unit(place: &Place, text: &str, value: f64) -> &'static str {
+    let summary = place.name().starts_with("qps.") || place.name().starts_with("sb.r.");
+    if summary && text.contains('.') {
+        "Mrows/s"
+    } else if value >= 1e6 {
+        "rows/s"
+    } else {
+        SCAN_UNIT
+    }
+}
 
 /// Whether a test is the scan or one of its warm-ups.
 pub(super) fn scan(test: &str) -> bool {
@@ -119,7 +133,7 @@ impl<'a> Section<'a> {
             } else if let Some(figure) = out.add(&place, number, metric, text) {
                 figure.base = Some(base.to_owned());
                 if metric == "qps" && scan(&place.test) {
-                    figure.unit = SCAN_UNIT.to_owned();
+                    figure.unit = scan_unit(&place, &figure.text, figure.value).to_owned();
                 }
             }
         }
@@ -177,6 +191,14 @@ mod tests {
     }
 
     #[test]
+    fn scans_are_counted_in_three_units() {
+        let table = Place { file: "qps.abs.all.tsv".into(), ..Place::default() };
+        let old = scan_unit(&Place::default(), "3875218", 3_875_218.0);
+        let units = [old, scan_unit(&table, "3.875", 3.875), scan_unit(&table, "97900", 97_900.0)];
+        assert_eq!(units, ["rows/s", "Mrows/s", "Krows/s"]);
+    }
+
+    #[test]
     fn failed_and_cut_tests_are_missing() {
         for (rate, what) in [("0", "no operations"), ("", "no operations")] {
             let out = read("sb.met.insert.range100.pk1.dop1", &MET.replace("7742.59", rate));
@@ -186,8 +208,11 @@ mod tests {
         }
         let cut = read("sb.met.insert.range100.pk1.dop1", "title\nsamp\tr/s\to/s\n904\t0.0");
         assert_eq!(cut.results, []);
-        assert_eq!(cut.skipped[0].to_string(), "sb.met.insert.range100.pk1.dop1:3: 2 columns where \
-                                                the header has 3: cut");
+        assert_eq!(
+            cut.skipped[0].to_string(),
+            "sb.met.insert.range100.pk1.dop1:3: 2 columns where \
+                                                the header has 3: cut"
+        );
         let nan = read("sb.met.insert.range100.pk1.dop1", &MET.replace("0.001662", "-nan"));
         assert_eq!((nan.results.len(), nan.skipped.len()), (11, 1));
         assert!(read("sb.met.x.range1.pk1.dop1", "").skipped[0].what.contains("cut"));

@@ -204,7 +204,10 @@ mod tests {
         let it = file("sb.o.myvac").unwrap();
         assert_eq!((it.kind, it.test, it.range), ("o", "myvac", None));
         assert_eq!(file("sb.hp.pre").unwrap().test, "");
-        assert_eq!((file("sb.unknown.x.range1.pk1"), file("o.met"), file("sb.")), (None, None, None));
+        assert_eq!(
+            (file("sb.unknown.x.range1.pk1"), file("o.met"), file("sb.")),
+            (None, None, None)
+        );
         // Not a number after `dop`: part of the test.
         assert_eq!(file("sb.o.a.range1.pk1.dopx").unwrap().test, "a.range1.pk1.dopx");
     }

@@ -19,9 +19,13 @@ pub fn parse(place: &Place, text: &str, out: &mut Imported) {
     };
     let tabs = header.contains('\t');
     let names = cells(header, tabs);
-    let table = Table::new(place, &comments, &names);
-    for (line, text) in rows {
-        let row = cells(text, tabs);
+    let rows: Vec<(u32, Vec<String>)> = rows.map(|(line, it)| (line, cells(it, tabs))).collect();
+    let table = Table::new(place, &comments, &names, &rows);
+    if !table.columns.iter().any(|it| matches!(it, Column::Metric | Column::Other)) {
+        out.skip(place, 0, "a table without a column of numbers");
+        return;
+    }
+    for (line, row) in rows {
         if row.len() != names.len() {
             let what = format!("{} columns where the names are {}: cut", row.len(), names.len());
             out.skip(place, line, what);
@@ -64,6 +68,8 @@ enum Column {
     Comparison,
     Metric,
     Other,
+    /// No number in it.
+    Text,
 }
 
 impl Column {
@@ -92,14 +98,26 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(place: &Place, comments: &[&str], header: &'a [String]) -> Self {
+    fn new(
+        place: &Place,
+        comments: &[&str],
+        header: &'a [String],
+        rows: &[(u32, Vec<String>)],
+    ) -> Self {
         let says = |word: &str| {
             let comment = comments.iter().any(|it| it.to_ascii_lowercase().contains(word));
             comment || place.name().to_ascii_lowercase().contains(word)
         };
         let seconds = says("seconds") || header.iter().any(|it| metric::canonical(it) == "seconds");
         let mut columns: Vec<Column> = header.iter().map(|it| Column::of(it)).collect();
-        let label = |it: &Column| !matches!(it, Column::Other | Column::Metric);
+        for (at, column) in columns.iter_mut().enumerate() {
+            let mut cells = rows.iter().filter_map(|(_, row)| row.get(at));
+            let any = cells.any(|it| number(it).is_some() || dense(it).is_some() || it == "inf");
+            if matches!(column, Column::Other | Column::Metric) && !any {
+                *column = Column::Text;
+            }
+        }
+        let label = |it: &Column| !matches!(it, Column::Other | Column::Metric | Column::Text);
         if !columns.iter().any(label)
             && let Some(first) = columns.first_mut()
         {
@@ -134,7 +152,7 @@ impl<'a> Table<'a> {
                 }
                 Column::Threads => place.threads = cell.parse().ok(),
                 Column::Comparison => base = Some(cell.clone()),
-                Column::Metric | Column::Other => {}
+                Column::Metric | Column::Other | Column::Text => {}
             }
         }
         let wide = !self.columns.contains(&Column::Target);
@@ -188,8 +206,8 @@ fn dense(cell: &str) -> Option<[&str; 3]> {
 /// it is written, so that an absolute and a relative table of one thing are of one thing.
 fn stem(name: &str) -> String {
     const WORDS: [&str; 14] = [
-        "absolute", "relative", "abs", "rel", "metrics", "seconds", "total", "rqps", "qps", "dense",
-        "groups", "tests", "tsv", "csv",
+        "absolute", "relative", "abs", "rel", "metrics", "seconds", "total", "rqps", "qps",
+        "dense", "groups", "tests", "tsv", "csv",
     ];
     let words: Vec<&str> = name.split('.').filter(|it| !WORDS.contains(it)).collect();
     if words.is_empty() { "table".to_owned() } else { words.join(".") }
@@ -225,7 +243,10 @@ mod tests {
 
     #[test]
     fn tests_in_columns() {
-        let out = read("s.tests.seconds.tsv", "# seconds per test\nbuild\tATIS\tinsert\n5.0.85\t7\t528\n");
+        let out = read(
+            "s.tests.seconds.tsv",
+            "# seconds per test\nbuild\tATIS\tinsert\n5.0.85\t7\t528\n",
+        );
         let want = [("5.0.85", "ATIS", "seconds", "7"), ("5.0.85", "insert", "seconds", "528")];
         assert_eq!(cells_of(&out), want);
         // Not the microbenchmark of that name.
@@ -245,7 +266,10 @@ mod tests {
 
     #[test]
     fn metrics_with_the_target_last_and_ratios_of_them() {
-        let out = read("x.metrics.absolute.tsv", "cpu/o\to/s\tdbms\n0.5\t872\tmy1\n0.6\t\tmy2\n0.6\tmy3\n");
+        let out = read(
+            "x.metrics.absolute.tsv",
+            "cpu/o\to/s\tdbms\n0.5\t872\tmy1\n0.6\t\tmy2\n0.6\tmy3\n",
+        );
         let want = [
             ("my1", "x", "cpu/o", "0.5"),
             ("my1", "x", "qps", "872"),
@@ -281,10 +305,17 @@ mod tests {
     #[test]
     fn quotes_and_names() {
         assert_eq!(cells(r#"a,"b, ""c""", d"#, false), ["a", "b, \"c\"", "d"]);
-        assert_eq!(stem("scan-fix.bee.metrics.absolute.tsv"), stem("scan-fix.bee.metrics.relative.tsv"));
+        assert_eq!(
+            stem("scan-fix.bee.metrics.absolute.tsv"),
+            stem("scan-fix.bee.metrics.relative.tsv")
+        );
         assert_eq!(stem("abs.tsv"), "table");
         assert_eq!(base(" new build / 5.0.85, as stated"), Some("5.0.85"));
         assert_eq!(base(" relative to the first one"), None);
+        let flags = read("flags.tsv", "build\tflags\nmy1\t-O2 -g\n");
+        assert_eq!((flags.results.len(), flags.skipped.len()), (0, 1));
+        let noted = read("a.csv", "build,note,ATIS seconds\nmy1,slow disk,7\n");
+        assert_eq!((noted.results.len(), noted.skipped.len()), (1, 0));
         assert_eq!(dense("1-2"), None);
         assert_eq!(dense("a-1-2-3"), None);
     }

@@ -66,7 +66,8 @@ fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
         return Ok(packed);
     }
     let mut bytes = Vec::new();
-    let read = flate2::read::MultiGzDecoder::new(&packed[..]).take(LONGEST + 1).read_to_end(&mut bytes);
+    let read =
+        flate2::read::MultiGzDecoder::new(&packed[..]).take(LONGEST + 1).read_to_end(&mut bytes);
     // The beginning of a cut file is as good as that of a cut text.
     if bytes.is_empty() { read.map(|_| bytes) } else { Ok(bytes) }
 }

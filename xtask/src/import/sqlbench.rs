@@ -23,9 +23,9 @@ const TESTS: [&str; 9] = [
 pub fn name(name: &str) -> Option<(&'static str, &str)> {
     let (test, rest) = match name.strip_prefix("RUN-") {
         Some(rest) => ("", rest),
-        None => TESTS.iter().find_map(|test| {
-            Some((*test, name.strip_prefix(test)?.strip_prefix('-')?))
-        })?,
+        None => TESTS
+            .iter()
+            .find_map(|test| Some((*test, name.strip_prefix(test)?.strip_prefix('-')?)))?,
     };
     // The machine is behind the last hyphen: `mysql-5.6.21-ps-Linux_3.13_x86_64`.
     let server = rest.rsplit_once('-').map_or(rest, |(server, _)| server);
@@ -55,7 +55,11 @@ pub fn test(place: &Place, text: &str, out: &mut Imported) {
     match last {
         Some((_, text)) if text.contains("otal time:") => {}
         Some((line, text)) => {
-            out.skip(place, line, format!("ends with `{}` and not with a total: failed", short(text)));
+            out.skip(
+                place,
+                line,
+                format!("ends with `{}` and not with a total: failed", short(text)),
+            );
         }
         None => out.skip(place, 0, "empty"),
     }
@@ -163,7 +167,8 @@ mod tests {
                     Time to drop table (1:2) on all: 0.5 wallclock secs ( 0.00 usr =  0.00 CPU)\n\
                     Total time: 553 wallclock secs (100.63 usr 28.40 sys +  0.00 cusr =  129.03 CPU)\n\n";
         let out = read(test, text);
-        let want = [("insert/insert", "27", 3), ("insert/drop table", "0.5", 5), ("insert", "553", 6)];
+        let want =
+            [("insert/insert", "27", 3), ("insert/drop table", "0.5", 5), ("insert", "553", 6)];
         assert_eq!(cells(&out), want);
         assert!(out.results[0].lower_is_better);
         assert_eq!(out.skipped.len(), 1, "{:?}", out.skipped);

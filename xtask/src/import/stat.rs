@@ -92,11 +92,16 @@ pub fn iostat(place: &Place, text: &str, device: Option<&str>, out: &mut Importe
         }
     }
     let Some(line) = first_line else {
-        out.skip(place, 0, format!("no line of device `{device}`; it has `{}`", found.join("`, `")));
+        out.skip(
+            place,
+            0,
+            format!("no line of device `{device}`; it has `{}`", found.join("`, `")),
+        );
         return;
     };
     let [r, w, rkb, wkb] = sums.map(|it| it / f64::from(count));
-    for (metric, value) in [("r/s", r), ("rMB/s", rkb / 1024.0), ("w/s", w), ("wMB/s", wkb / 1024.0)]
+    for (metric, value) in
+        [("r/s", r), ("rMB/s", rkb / 1024.0), ("w/s", w), ("wMB/s", wkb / 1024.0)]
     {
         out.results.push(mean(place, line, metric, 1, value));
     }
@@ -221,8 +226,14 @@ mod tests {
 
     /// Heads of the tables of four distributions: 16.04, 18.04, 20.04 and 22.04 of Ubuntu.
     const LAYOUTS: [(&str, &str); 4] = [
-        ("Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz", "9 9 1 2 3 4 9"),
-        ("Device            r/s     w/s     rkB/s     wkB/s   rrqm/s   wrqm/s  %rrqm", "1 2 3 4 9 9 9"),
+        (
+            "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz",
+            "9 9 1 2 3 4 9",
+        ),
+        (
+            "Device            r/s     w/s     rkB/s     wkB/s   rrqm/s   wrqm/s  %rrqm",
+            "1 2 3 4 9 9 9",
+        ),
         (
             "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s",
             "1 3 9 9 9 9 2 4 9",
@@ -241,12 +252,15 @@ mod tests {
                  md20 8 8 8 8 8 8 8 8 8 8\n\n{header}\nmd2 {values}\nmd2 1\n"
             );
             let (figures, skipped) = read(|place, out| iostat(place, &text, Some("md2"), out));
-            let want = [("r/s", 1.0), ("rMB/s", 3.0 / 1024.0), ("w/s", 2.0), ("wMB/s", 4.0 / 1024.0)];
+            let want =
+                [("r/s", 1.0), ("rMB/s", 3.0 / 1024.0), ("w/s", 2.0), ("wMB/s", 4.0 / 1024.0)];
             assert_eq!(figures, want.map(|(name, value)| (name.to_owned(), value)), "{header}");
             assert_eq!(skipped.len(), 1, "{skipped:?}");
             let (figures, skipped) = read(|place, out| iostat(place, &text, None, out));
-            assert_eq!((figures.len(), skipped[0].as_str()),
-                (0, "0: which device? It has `md2`, `md20`"));
+            assert_eq!(
+                (figures.len(), skipped[0].as_str()),
+                (0, "0: which device? It has `md2`, `md20`")
+            );
             let (_, skipped) = read(|place, out| iostat(place, &text, Some("sda"), out));
             assert_eq!(skipped, ["0: no line of device `sda`; it has `md2`, `md20`"]);
         }

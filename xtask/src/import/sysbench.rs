@@ -175,15 +175,20 @@ mod tests {
             ("latency-p95", "0.07"),
         ];
         assert_eq!(texts(&out), want);
-        assert_eq!((out.results[0].test.as_str(), out.results[0].threads), ("oltp_point_select", Some(2)));
+        assert_eq!(
+            (out.results[0].test.as_str(), out.results[0].threads),
+            ("oltp_point_select", Some(2))
+        );
         assert_eq!(out.skipped, []);
     }
 
     #[test]
     fn version_1_0_20_has_no_throughput() {
-        let text = NEW.replace("Throughput:\n    events/s (eps):                      15.8245\n",
+        let text = NEW.replace(
+            "Throughput:\n    events/s (eps):                      15.8245\n",
             "General statistics:\n    total time:                          60.0003s\n    \
-             total number of events:              900\n");
+             total number of events:              900\n",
+        );
         assert_eq!(texts(&read("", &text))[1], ("qps", "31.64"));
         let cpu = read("", "sysbench 1.0.20\nCPU speed:\n    events per second:  1234.56\n");
         assert_eq!(texts(&cpu), [("eps", "1234.56")]);

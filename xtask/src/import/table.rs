@@ -43,7 +43,8 @@ pub fn rates(place: &Place, text: &str, twin: Option<&Legend>, out: &mut Importe
         }
         let (is, wants) = (cells.len(), legend.columns.len());
         if is != wants {
-            let what = format!("{is} values of `{test}` for {wants} columns: a target lacks a test");
+            let what =
+                format!("{is} values of `{test}` for {wants} columns: a target lacks a test");
             out.skip(place, number, what);
             continue;
         }
@@ -58,7 +59,7 @@ pub fn rates(place: &Place, text: &str, twin: Option<&Legend>, out: &mut Importe
             if let Some(figure) = figure.filter(|it| !it.ratio) {
                 figure.base = legend.columns.first().cloned();
                 if met::scan(&place.test) {
-                    figure.unit = met::SCAN_UNIT.to_owned();
+                    figure.unit = met::scan_unit(&place, &figure.text, figure.value).to_owned();
                 }
             }
         }
@@ -105,7 +106,8 @@ pub fn one_line(place: &Place, text: &str, dops: &[u32], out: &mut Imported) {
         return;
     }
     if values.len() > 1 && values.len() != dops.len() {
-        let what = format!("{} values, but files of {} numbers of clients", values.len(), dops.len());
+        let what =
+            format!("{} values, but files of {} numbers of clients", values.len(), dops.len());
         out.skip(place, number, what);
         return;
     }
@@ -115,9 +117,7 @@ pub fn one_line(place: &Place, text: &str, dops: &[u32], out: &mut Imported) {
         if let Some(figure) = out.add(&place, number, metric, value)
             && scan
         {
-            // Older ones print millions of rows, with decimals.
-            let unit = if value.contains('.') { "Mrows/s" } else { met::SCAN_UNIT };
-            figure.unit = unit.to_owned();
+            figure.unit = met::scan_unit(&place, value, figure.value).to_owned();
         }
     }
 }
@@ -148,11 +148,15 @@ mod tests {
         ];
         assert_eq!(cells, want);
         assert_eq!(out.results[1].base.as_deref(), Some("x.my1.c.pk1"));
-        assert_eq!((out.results[0].unit.as_str(), out.results[2].unit.as_str()), ("queries/s", "Krows/s"));
+        assert_eq!(
+            (out.results[0].unit.as_str(), out.results[2].unit.as_str()),
+            ("queries/s", "Krows/s")
+        );
         assert_eq!((out.skipped[0].line, out.skipped.len()), (7, 1));
         let csv = "hot-points_range=100,100,90\nscan_range=100,3,4\n";
         let twin = read("qps.abs.all.csv", csv, Some(&legend(ABSOLUTE)));
-        let same: Vec<_> = twin.results.iter().map(|it| (&*it.target, &*it.test, &*it.text)).collect();
+        let same: Vec<_> =
+            twin.results.iter().map(|it| (&*it.target, &*it.test, &*it.text)).collect();
         assert_eq!(same, want.map(|(target, test, text, _)| (target, test, text)));
         assert_eq!(read("a.csv", csv, None).results[1].target, "col-2");
     }
@@ -163,7 +167,10 @@ mod tests {
                     - writes\ncol-1\ninf\tinsert\nNA\tdelete\n?\tupdate-one\n";
         let out = read("qps.rel.all.tsv.edit", text, None);
         let cells: Vec<_> = out.results.iter().map(|it| (&*it.test, &*it.text, it.ratio)).collect();
-        assert_eq!(cells, [("hot-points_range=100", "0.90", true), ("insert_range=100", "inf", true)]);
+        assert_eq!(
+            cells,
+            [("hot-points_range=100", "0.90", true), ("insert_range=100", "inf", true)]
+        );
         assert_eq!(out.results[0].base.as_deref(), Some("my1.c"));
         assert_eq!(out.results[0].group.as_deref(), Some("point-1"));
         assert_eq!((out.skipped.len(), out.skipped[0].line), (1, 12));
