@@ -8,8 +8,9 @@ use catalog::protocol::{ClientUsage, Data, Event, Latency, Measured};
 use jiff::Timestamp;
 use xtask::bench::driver::Driver;
 use xtask::bench::placement;
-use xtask::bench::plan::{Measure, Plan, Target};
+use xtask::bench::plan::{Measure, Plan, Target, Work};
 use xtask::bench::run::{Summary, run};
+use xtask::bench::snapshot::Fill;
 use xtask::env::Env;
 use xtask::hash::Digest;
 use xtask::matrix::model::Placement;
@@ -63,6 +64,8 @@ fn measure(microbenchmark: &str, writes: bool, seconds: f64) -> Measure {
         threads: 1,
         seconds,
         workload_id: Digest::of(microbenchmark.as_bytes()),
+        work: Work::Microbenchmark,
+        maintain: None,
     }
 }
 
@@ -71,9 +74,12 @@ fn plan(targets: Vec<Target>, items: Vec<Measure>) -> Plan {
         experiment: "e".to_owned(),
         targets,
         workload: "w".to_owned(),
-        data: Data { tables: 1, rows: 2_000, seed: 1 },
+        fill: Fill::Tables(Data { tables: 1, rows: 2_000, seed: 1 }),
+        key_seed: 1,
         warmup_seconds: 0.1,
         prepared: true,
+        rate: None,
+        error_limit: 0.01,
         items,
         placement: Placement::Auto,
         repeats: 2,
@@ -81,6 +87,9 @@ fn plan(targets: Vec<Target>, items: Vec<Measure>) -> Plan {
         host: "h".to_owned(),
         boot: "b".to_owned(),
         kernel: "6.1.0".to_owned(),
+        sysbench: None,
+        profile: None,
+        folder: None,
         driver: None,
         cores: placement::cores().expect("cores"),
     }
@@ -96,7 +105,7 @@ fn execute(env: &Env, driver: &Driver, plan: &Plan, records: &mut Vec<Record>) -
         records.push(record);
         Ok(())
     };
-    run(env, Path::new(TOOL), driver, plan, &blocks, measured, &mut sink).expect("it runs")
+    run(env, Path::new(TOOL), Some(driver), plan, &blocks, measured, &mut sink).expect("it runs")
 }
 
 #[test]
@@ -195,6 +204,7 @@ esac
         errors: Vec::new(),
         queries_per_second: Vec::new(),
         latency: Latency::default(),
+        streams: Vec::new(),
         client: ClientUsage::default(),
     });
     let script = script
@@ -276,7 +286,7 @@ fn a_base_that_cannot_run_ends_the_benchmark() {
         failed += usize::from(matches!(record.outcome, Outcome::Failed { .. }));
         Ok(())
     };
-    let result = run(&env, Path::new(TOOL), &driver, &plan, &blocks, false, &mut sink);
+    let result = run(&env, Path::new(TOOL), Some(&driver), &plan, &blocks, false, &mut sink);
     let error = result.expect_err("no base");
     assert!(error.to_string().contains("the base `pg15.wrong`"), "{error:#}");
     assert_eq!(failed, 1);
@@ -327,8 +337,8 @@ fn run_until_interrupted() {
         println!("\na record");
         Ok(())
     };
-    let error =
-        run(&env, Path::new(TOOL), &driver, &plan, &blocks, false, &mut sink).expect_err("stopped");
+    let error = run(&env, Path::new(TOOL), Some(&driver), &plan, &blocks, false, &mut sink)
+        .expect_err("stopped");
     println!("\ncode {}", xtask::exit::code_of(&error) as u8);
 }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::report::View;
+
 /// Builds of MySQL and Postgres from one matrix: made exactly, benchmarked, compared.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, max_term_width = 100)]
@@ -154,6 +156,9 @@ pub struct RunArgs {
 pub struct BenchArgs {
     /// The experiment [default: the file's `default-experiment`]
     pub experiment: Option<String>,
+    /// Takes a profile of each target with perf instead of timing, and draws flame graphs
+    #[arg(long, conflicts_with = "count_instructions")]
+    pub profile: bool,
     #[command(flatten)]
     /// What to measure.
     pub run: RunArgs,
@@ -199,6 +204,12 @@ pub struct CompareArgs {
     /// Only the table of instructions per operation
     #[arg(long)]
     pub count_instructions: bool,
+    /// A gate, as in `slower > 3% in group writes` (repeatable): exit code 3 if it trips
+    #[arg(long, value_name = "EXPR")]
+    pub fail_on: Vec<String>,
+    /// Which tables (repeatable) [default: full and groups]
+    #[arg(long, value_enum, value_name = "VIEW", value_delimiter = ',')]
+    pub view: Vec<View>,
     /// How the tables are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,
@@ -305,8 +316,12 @@ pub enum TableFormat {
     /// Aligned, for a terminal.
     #[default]
     Text,
+    /// Markdown, for a pull request or a blog.
+    Md,
     /// Tab-separated.
     Tsv,
+    /// Comma-separated.
+    Csv,
     /// For programs.
     Json,
 }

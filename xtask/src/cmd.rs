@@ -69,6 +69,9 @@ fn needs(env: &Env, common: &Common, args: &DoctorArgs) -> anyhow::Result<Needs>
         }
     }
     let mut needs = Needs::of(env, &sources, &toolchains, experiment.workload.is_some());
+    if let Some(index) = experiment.workload {
+        needs.workload(&loaded.matrix.workloads[index]);
+    }
     let sealed = |name: &String| matches!(seal::read(&env.toolchains(), name), Ok(Some(_)));
     needs.sealed = toolchains.iter().all(sealed) && !toolchains.is_empty();
     needs.lto = expansion.lto_toolchains().into_iter().map(str::to_owned).collect();

@@ -12,7 +12,9 @@ pub mod render;
 use serde::Serialize;
 
 use crate::env::Env;
-use crate::matrix::model::{Engine, Origin, Source, SourceKind};
+use crate::matrix::model::{
+    Engine, LoadDriver, Origin, Source, SourceKind, Suite, Workload, WorkloadKind,
+};
 use crate::source;
 use crate::toolchain::system;
 use packages::Manager;
@@ -70,6 +72,20 @@ impl Needs {
             needs.toolchains = toolchains.to_vec();
         }
         needs
+    }
+
+    /// Adds the programs that a workload runs.
+    pub fn workload(&mut self, workload: &Workload) {
+        let name = &workload.name;
+        match &workload.kind {
+            WorkloadKind::Sysbench(Suite { driver: LoadDriver::Sysbench, .. }) => {
+                self.tool("sysbench", format!("it is the load driver of workload `{name}`"));
+            }
+            WorkloadKind::SqlBench(_) => {
+                self.tool("perl", format!("workload `{name}` is Perl, with DBI and DBD::mysql"));
+            }
+            _ => {}
+        }
     }
 
     /// What the engine's recipe runs.

@@ -11,6 +11,7 @@ pub mod expr;
 pub mod formula;
 pub mod model;
 pub mod pattern;
+pub mod placeholder;
 pub mod plan;
 pub mod read;
 pub mod version;

@@ -253,7 +253,7 @@ impl Proc {
             // A program that ends without reading makes this fail; its exit status tells more.
             std::thread::spawn(move || pipe.write_all(&bytes));
         }
-        Ok(Running { child, stop: self.stop, line: self.line(), ended: None, cpu_seconds: None })
+        Ok(Running { child, stop: self.stop, line: self.line(), ended: None, cpu_times: None })
     }
 
     fn command(&self) -> anyhow::Result<Command> {
@@ -334,7 +334,7 @@ pub struct Running {
     stop: Signal,
     line: String,
     ended: Option<ExitStatus>,
-    cpu_seconds: Option<f64>,
+    cpu_times: Option<(f64, f64)>,
 }
 
 impl Running {
@@ -359,7 +359,7 @@ impl Running {
     /// When the kernel cannot tell.
     pub fn poll(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
-            self.cpu_seconds = account::of_ended(self.child.id());
+            self.cpu_times = account::of_ended(self.child.id());
         }
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait().context("cannot wait for a process")?
@@ -370,9 +370,15 @@ impl Running {
         Ok(self.ended)
     }
 
-    /// CPU seconds of the process and of all that it waited for, once it has ended.
+    /// CPU seconds of the process and of all that it waited for, once it has ended: in user mode,
+    /// in the kernel.
+    pub fn cpu_times(&self) -> Option<(f64, f64)> {
+        self.cpu_times
+    }
+
+    /// The sum of [`Running::cpu_times`].
     pub fn cpu_seconds(&self) -> Option<f64> {
-        self.cpu_seconds
+        self.cpu_times.map(|(user, system)| user + system)
     }
 
     /// Waits for the end, at most `timeout`; then the process is stopped, which is an error.

@@ -1,7 +1,8 @@
 //! Records: one line of JSON per run in `results/records/<experiment>/<host>.jsonl`, appended whole
 //! and never changed, so that every table can be made again from `results/` alone.
 
-use catalog::protocol::{ClientUsage, Latency};
+use catalog::protocol::{ClientUsage, Latency, Maintained, Stream};
+use catalog::{Better, Metric};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::judge::{Finding, Report, Verdict};
@@ -15,6 +16,9 @@ pub(crate) mod testing;
 
 /// The version of the schema; readers refuse a newer one.
 pub const SCHEMA: u32 = 1;
+
+/// Name and unit of the metric of the microbenchmarks: queries per second.
+pub const QPS: (&str, &str) = ("qps", "1/s");
 
 /// One run: one measured execution of one microbenchmark against one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,12 +180,39 @@ pub struct Sample {
     pub server: ServerUsage,
     /// Use of the machine by the load driver in the window.
     pub client: ClientUsage,
+    /// Use of the whole machine in the window; none in records of before it was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineUsage>,
+    /// Sizes at the end of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Sizes>,
+    /// The kinds of statements apart, in a step of the insert benchmark.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<Stream>,
+    /// How the server came to rest afterwards, where it was brought to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintained: Option<Maintained>,
+    /// Open loop: the rate that was asked for, and what came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// What the workload says that it measured; none: queries per second are compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metric>,
 }
 
 impl Sample {
-    /// Queries per second: the number that is compared.
+    /// Queries per second.
     pub fn qps(&self) -> f64 {
         self.queries as f64 / self.seconds
+    }
+
+    /// The numbers that are compared.
+    pub fn figures(&self) -> Vec<Metric> {
+        if !self.metrics.is_empty() {
+            return self.metrics.clone();
+        }
+        let (name, unit) = (QPS.0.to_owned(), QPS.1.to_owned());
+        vec![Metric { name, value: self.qps(), unit, better: Better::Higher }]
     }
 }
 
@@ -199,6 +230,69 @@ pub struct ServerUsage {
     pub read_kib: f64,
     /// KiB written towards storage.
     pub written_kib: f64,
+}
+
+/// Use of the whole machine in the window, as `vmstat` and `iostat` count it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MachineUsage {
+    /// CPU seconds in user mode, of all cores (`us`).
+    pub user_seconds: f64,
+    /// CPU seconds in the kernel (`sy`).
+    pub system_seconds: f64,
+    /// CPU seconds that the hypervisor gave to others (`st`).
+    pub stolen_seconds: f64,
+    /// Context switches (`cs`).
+    pub context_switches: u64,
+    /// The device that holds the data; none where there is none (memory, network).
+    pub device: Option<DeviceUsage>,
+}
+
+/// Use of a block device in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DeviceUsage {
+    /// Its name in `/proc/diskstats`.
+    pub name: String,
+    /// Requests to read that it completed (`r`).
+    pub reads: u64,
+    /// KiB read (`rkB`).
+    pub read_kib: f64,
+    /// Requests to write that it completed (`w`).
+    pub writes: u64,
+    /// KiB written (`wkB`).
+    pub written_kib: f64,
+}
+
+/// A rate that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Rate {
+    /// Events per second that were to be begun.
+    pub asked: f64,
+    /// Events per second that ended.
+    pub got: f64,
+}
+
+impl Rate {
+    /// The share of the rate that must have come of it: 95%, as in reports of the insert benchmark.
+    pub const HELD: f64 = 0.95;
+
+    /// Whether the server kept up.
+    pub fn held(&self) -> bool {
+        self.got >= Self::HELD * self.asked
+    }
+}
+
+/// Sizes at the end of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Sizes {
+    /// Memory of the server's processes, shared pages divided among those that share them (`Pss`),
+    /// in KiB; none where the kernel does not tell.
+    pub memory_kib: Option<f64>,
+    /// The data directory on disk, log files included, in KiB.
+    pub data_kib: f64,
 }
 
 #[cfg(test)]

@@ -11,9 +11,12 @@ use crate::cli::TableFormat;
 use crate::compare::Comparison;
 
 pub mod counts;
+pub mod markdown;
+pub mod metrics;
 pub mod table;
 pub mod text;
 pub mod tidy;
+pub mod times;
 pub mod tsv;
 pub mod view;
 
@@ -47,19 +50,22 @@ impl Style {
     }
 }
 
-/// Writes a comparison in the style of standard output.
+/// Writes a comparison in the style of standard output; no views are the usual ones.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn render_comparison(
     comparison: &Comparison,
+    views: &[View],
     format: TableFormat,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    render_with(comparison, &[View::Full, View::Groups], format, Style::of_stdout(), out)
+    let views = if views.is_empty() { &[View::Full, View::Groups] } else { views };
+    render_with(comparison, views, format, Style::of_stdout(), out)
 }
 
-/// Writes views of a comparison. JSON is the comparison itself, whatever the views.
+/// Writes views of a comparison. JSON is the comparison itself, whatever the views; of the views
+/// with ratios, TSV and CSV have one value per field ([`tidy`]), the others as they are shown.
 ///
 /// # Errors
 /// When `out` cannot be written.
@@ -72,12 +78,46 @@ pub fn render_with(
 ) -> anyhow::Result<()> {
     let written = match format {
         TableFormat::Text => text::write(&view::document(comparison, views), style, out),
-        TableFormat::Tsv => tsv::write(&tidy::tidy(comparison, views), out),
+        TableFormat::Md => markdown::write(&view::document(comparison, views), out),
+        TableFormat::Tsv => data(comparison, views, &|table, out| tsv::write(table, out), out),
+        TableFormat::Csv => data(comparison, views, &|table, out| tsv::write_csv(table, out), out),
         TableFormat::Json => serde_json::to_writer_pretty(&mut *out, comparison)
             .map_err(std::io::Error::from)
             .and_then(|()| writeln!(out)),
     };
     written.and_then(|()| out.flush()).context("cannot write the comparison")
+}
+
+type WriteTable = dyn Fn(&Table, &mut dyn Write) -> std::io::Result<()>;
+
+/// Tables for programs, an empty line between them.
+fn data(
+    comparison: &Comparison,
+    views: &[View],
+    write: &WriteTable,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let judged = |view: &&View| matches!(view, View::Full | View::Compact | View::Groups);
+    let mut tables = Vec::new();
+    if views.iter().any(|view| judged(&view)) {
+        tables.push(tidy::tidy(comparison, views));
+    }
+    for view in views.iter().filter(|view| !judged(view)) {
+        for host in &comparison.hosts {
+            match view {
+                View::Metrics => tables.extend(metrics::tables(&comparison.base, host)),
+                View::Times => tables.extend(times::table(&comparison.base, host)),
+                View::Full | View::Compact | View::Groups => {}
+            }
+        }
+    }
+    for (index, table) in tables.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        write(&table.with_sections_as_column(), out)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

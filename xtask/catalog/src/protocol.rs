@@ -78,6 +78,89 @@ pub enum Action {
     Run(Run),
     /// Execute a fixed number of events on one connection, for whoever counts what they cost.
     Count(Count),
+    /// One step of the insert benchmark. [`Job::data`] is not looked at.
+    InsertStep(InsertStep),
+    /// Bring the server to rest after writes. [`Job::data`] is not looked at.
+    Maintain(Maintain),
+}
+
+/// One step of the insert benchmark ([`crate::insert_benchmark`] has the standard ones).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct InsertStep {
+    /// What is done.
+    pub step: StepKind,
+    /// How many clients. Each inserts on one connection, deletes on another (with
+    /// [`Self::deletes`]) and queries on a third (in a read step).
+    pub clients: u32,
+    /// Which tables they use.
+    pub tables: TableLayout,
+    /// Rows to insert over all clients; each client's share is rounded up to whole batches. In a
+    /// read step as many as are due in its seconds: with fewer, inserts end before the queries do.
+    /// 0 in the step that makes the indexes, and nowhere else.
+    pub rows: u64,
+    /// Rows that the steps before have inserted, over all clients: the clock that the rows tell
+    /// (`dateandtime`) goes on from there.
+    pub rows_before: u64,
+    /// Rows per second that each client inserts; `None`: as fast as possible.
+    pub rate: Option<u32>,
+    /// Rows of one INSERT, which is one transaction; lowered to the rate where that is less.
+    pub rows_per_commit: u32,
+    /// Whether as many rows are deleted at the low end of the table as are inserted.
+    pub deletes: bool,
+    /// When a read step ends, in seconds from its begin; the other steps end with their rows.
+    pub seconds: Option<f64>,
+    /// The seed of rows and keys: one of its own for each step, or two steps insert the same rows.
+    pub seed: u64,
+}
+
+/// What a step of the insert benchmark does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    /// Drop the tables of earlier runs, make new ones without secondary indexes, fill them.
+    Load,
+    /// Make the three secondary indexes: of all tables at once, each on a connection of its own.
+    Index,
+    /// Insert, and delete.
+    Write,
+    /// The same at a rate, and query in a closed loop.
+    Read {
+        /// Which queries.
+        queries: Queries,
+    },
+}
+
+/// The queries of a read step; each asks for ten rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queries {
+    /// One of three ranges, each of a secondary index that covers it.
+    Range,
+    /// Ten rows by primary key.
+    Point,
+}
+
+/// The tables of the insert benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TableLayout {
+    /// `pi1` … `piN`, one for each client.
+    PerClient,
+    /// `pi1` for all.
+    Shared,
+}
+
+/// What follows writes, so that the next measurement does not pay for them: PostgreSQL vacuums and
+/// analyzes each table, then makes a checkpoint; the MySQL family analyzes each table, then InnoDB
+/// writes its dirty pages and MyRocks its memtables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Maintain {
+    /// Names of tables: lower-case letters, digits and underscores.
+    pub tables: Vec<String>,
+    /// For how many seconds at most InnoDB is waited for.
+    pub patience_seconds: f64,
 }
 
 /// A fixed number of events on one connection.
@@ -110,6 +193,10 @@ pub struct Run {
     pub prepared: bool,
     /// The seed of the keys; each client derives its own from it.
     pub seed: u64,
+    /// Open loop: events per second that all clients together begin, at moments fixed in advance;
+    /// response times are counted from these. `None`: each client as fast as it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
 }
 
 /// What the driver says.
@@ -151,6 +238,8 @@ pub enum Event {
     Measured(Measured),
     /// The events were executed and the connection was closed.
     Counted(Counted),
+    /// The server has come to rest.
+    Maintained(Maintained),
     /// The job could not be done.
     Failed {
         /// Why.
@@ -172,7 +261,23 @@ pub struct Counted {
     pub process: Option<u32>,
 }
 
+/// How the server came to rest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Maintained {
+    /// Wall time of all of it, in seconds.
+    pub seconds: f64,
+    /// What was done, in order, for people, and how many seconds each took.
+    pub parts: Vec<(String, f64)>,
+    /// Whether few enough dirty pages were left before the patience ended (always where nothing is
+    /// waited for).
+    pub settled: bool,
+}
+
 /// What was measured in the window.
+///
+/// In a step of the insert benchmark every statement is an event, and [`Self::latency`] is that of
+/// all of them; [`Self::streams`] has them apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Measured {
@@ -193,6 +298,29 @@ pub struct Measured {
     pub latency: Latency,
     /// The driver's own use of the machine in the window.
     pub client: ClientUsage,
+    /// The insert benchmark's kinds of statements apart; nothing elsewhere.
+    #[serde(default)]
+    pub streams: Vec<Stream>,
+}
+
+/// One kind of statement in a step of the insert benchmark, over all clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Stream {
+    /// `insert`, `delete`, `query` or `index`.
+    pub name: String,
+    /// Rows that were inserted or deleted, queries that were answered, indexes that were made, in
+    /// the window. An INSERT that the server refused inserts nothing; one that is sent again counts
+    /// when it has succeeded.
+    pub operations: u64,
+    /// What ended after the window (a step that ends by time): in no other figure, but in the
+    /// tables.
+    pub late: u64,
+    /// The operations of each whole second of the window.
+    pub per_second: Vec<u64>,
+    /// Response times of statements, with all refusals until they succeeded. At a rate an INSERT's
+    /// counts from when it was due.
+    pub latency: Latency,
 }
 
 /// Response times of events, in microseconds.

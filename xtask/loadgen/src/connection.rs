@@ -103,7 +103,33 @@ const EXPECTED_NUMBERS: [u16; 4] = [
     1213, // deadlock
 ];
 
+/// The refusals of a transaction that succeeds when it is sent again, by SQLSTATE and by number.
+const TRANSIENT_SQLSTATES: [&str; 3] = [
+    "40001", // serialization failure
+    "40P01", // deadlock
+    "55P03", // waited too long for a lock
+];
+const TRANSIENT_NUMBERS: [u16; 3] = [
+    1020, // the record has changed since it was read
+    1205, // waited too long for a lock
+    1213, // deadlock
+];
+
 impl Error {
+    /// The number, or the SQLSTATE where there is none, when the same transaction can succeed if it
+    /// is sent again.
+    pub fn transient(&self) -> Option<String> {
+        match self {
+            Self::Server { fatal: false, number: Some(number), .. } => {
+                TRANSIENT_NUMBERS.contains(number).then(|| number.to_string())
+            }
+            Self::Server { fatal: false, number: None, sqlstate, .. } => {
+                TRANSIENT_SQLSTATES.contains(&sqlstate.as_str()).then(|| sqlstate.clone())
+            }
+            Self::Server { .. } | Self::Connection(_) => None,
+        }
+    }
+
     /// The number, or the SQLSTATE where there is none, when this is one of the refusals that a
     /// benchmark with several clients must expect: the event is rolled back and the client goes on.
     pub fn expected(&self) -> Option<String> {

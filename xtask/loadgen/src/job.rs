@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail, ensure};
 use catalog::Microbenchmark;
-use catalog::protocol::{self, Action, Count, Data, Run, Server};
+use catalog::protocol::{self, Action, Count, Data, InsertStep, Maintain, Run, Server, StepKind};
 
 /// A job that makes sense.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ pub enum Task {
     Run(RunTask),
     /// A fixed number of events.
     Count(&'static Microbenchmark, Count),
+    /// A step of the insert benchmark.
+    InsertStep(InsertStep),
+    /// Bring the server to rest.
+    Maintain(Maintain),
 }
 
 /// A run whose microbenchmark is known.
@@ -59,7 +63,9 @@ impl Job {
             );
         }
         let job: protocol::Job = serde_json::from_str(text).context("it is not a job")?;
-        check_data(&job.data)?;
+        if !matches!(job.action, Action::InsertStep(_) | Action::Maintain(_)) {
+            check_data(&job.data)?;
+        }
         let task = match job.action {
             Action::Load { connections } => {
                 ensure!(connections > 0, "`connections` is 0, at least 1 must load");
@@ -70,6 +76,14 @@ impl Job {
             Action::Count(count) => {
                 ensure!(count.events > 0, "`events` is 0, at least 1 is needed");
                 Task::Count(find(&count.microbenchmark)?, count)
+            }
+            Action::InsertStep(step) => {
+                check_step(&step)?;
+                Task::InsertStep(step)
+            }
+            Action::Maintain(maintain) => {
+                check_maintain(&maintain)?;
+                Task::Maintain(maintain)
             }
         };
         Ok(Self { server: job.server, data: job.data, task })
@@ -84,9 +98,58 @@ fn check_data(data: &Data) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A week; also keeps every sum of durations far from overflow.
+const MOST_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
+
+fn check_step(step: &InsertStep) -> anyhow::Result<()> {
+    /// Far below what the smallest default of `max_allowed_packet` (1 MiB) can hold.
+    const MOST_ROWS: u32 = 5000;
+    /// Above what is loaded in years; keeps sums far from overflow.
+    const MOST_ALL_ROWS: u64 = 1 << 48;
+    let InsertStep { clients, rows, rows_per_commit, .. } = *step;
+    ensure!((1..=65_536).contains(&clients), "`clients` is {clients}, not 1..=65536");
+    ensure!(
+        (1..=MOST_ROWS).contains(&rows_per_commit),
+        "`rows-per-commit` is {rows_per_commit}, not 1..={MOST_ROWS}"
+    );
+    ensure!(step.rate != Some(0), "`rate` is 0, at least 1 row per second is needed");
+    match step.step {
+        StepKind::Index => ensure!(rows == 0, "`rows` is {rows}, a step of indexes inserts none"),
+        _ => ensure!((1..=MOST_ALL_ROWS).contains(&rows), "`rows` is {rows}, not 1..=2^48"),
+    }
+    let deletes = matches!(step.step, StepKind::Write | StepKind::Read { .. });
+    ensure!(deletes || !step.deletes, "`deletes` has no place in a step that loads or indexes");
+    match (step.step, step.seconds) {
+        (StepKind::Read { .. }, Some(seconds)) => ensure!(
+            seconds > 0.0 && seconds <= MOST_SECONDS,
+            "`seconds` is {seconds}, it must be above 0 and at most {MOST_SECONDS}"
+        ),
+        (StepKind::Read { .. }, None) => bail!("`seconds` is missing: a read step ends by time"),
+        (_, Some(_)) => bail!("`seconds` has no place in a step that ends with its rows"),
+        (_, None) => {}
+    }
+    Ok(())
+}
+
+fn check_maintain(maintain: &Maintain) -> anyhow::Result<()> {
+    let Maintain { tables, patience_seconds } = maintain;
+    ensure!(!tables.is_empty(), "`tables` is empty, at least 1 is needed");
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    for table in tables {
+        let begin = table.bytes().next();
+        ensure!(
+            begin.is_some_and(|byte| byte.is_ascii_lowercase()) && table.bytes().all(plain),
+            "`{table}` is no name of a table: lower-case letters, digits and `_`, a letter first"
+        );
+    }
+    ensure!(
+        (0.0..=MOST_SECONDS).contains(patience_seconds),
+        "`patience-seconds` is {patience_seconds}, it must be in 0..={MOST_SECONDS}"
+    );
+    Ok(())
+}
+
 fn check_run(run: Run) -> anyhow::Result<RunTask> {
-    /// A week; also keeps every sum of durations far from overflow.
-    const MOST_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
     ensure!((1..=65_536).contains(&run.threads), "`threads` is {}, not 1..=65536", run.threads);
     ensure!(
         run.seconds > 0.0 && run.seconds <= MOST_SECONDS,
@@ -98,6 +161,12 @@ fn check_run(run: Run) -> anyhow::Result<RunTask> {
         "`warmup-seconds` is {}, it must be in 0..={MOST_SECONDS}",
         run.warmup_seconds
     );
+    if let Some(rate) = run.rate {
+        ensure!(
+            rate > 0.0 && rate <= 1e9,
+            "`rate` is {rate}, it must be above 0 and at most 1e9 events per second"
+        );
+    }
     Ok(RunTask { microbenchmark: find(&run.microbenchmark)?, asked: run })
 }
 
@@ -172,6 +241,69 @@ mod tests {
         let job = Job::parse(&job(DATA, &count(3))).unwrap();
         let Task::Count(microbenchmark, count) = job.task else { panic!("{job:?}") };
         assert_eq!((microbenchmark.name, count.events), ("scan_range=100", 3));
+    }
+
+    /// A read step but for what `change` says: (old, new).
+    fn step(changes: &[(&str, &str)]) -> String {
+        let text = r#"{"insert-step": {"step": {"read": {"queries": "range"}}, "clients": 2,
+            "tables": "per-client", "rows": 1000, "rows-before": 0, "rate": 100,
+            "rows-per-commit": 50, "deletes": true, "seconds": 5.0, "seed": 7}}"#;
+        changes.iter().fold(text.to_owned(), |text, (old, new)| {
+            assert!(text.contains(old), "{old}");
+            text.replace(old, new)
+        })
+    }
+
+    #[test]
+    fn a_step_of_the_insert_benchmark_makes_sense() {
+        // Its data are its own.
+        let none = r#"{"tables": 0, "rows": 0, "seed": 0}"#;
+        let parsed = Job::parse(&job(none, &step(&[]))).unwrap();
+        let Task::InsertStep(found) = parsed.task else { panic!("{parsed:?}") };
+        assert_eq!((found.batch_rows(), found.batches_per_client()), (50, 10));
+
+        let read = r#"{"read": {"queries": "range"}}"#;
+        let write = (read, r#""write""#);
+        let index = (read, r#""index""#);
+        let endless = (r#""seconds": 5.0"#, r#""seconds": null"#);
+        let no_deletes = (r#""deletes": true"#, r#""deletes": false"#);
+        let no_rows = (r#""rows": 1000"#, r#""rows": 0"#);
+        for fine in [&[write, endless][..], &[index, endless, no_deletes, no_rows]] {
+            Job::parse(&job(DATA, &step(fine))).unwrap();
+        }
+        for (changes, said) in [
+            (&[(r#""clients": 2"#, r#""clients": 0"#)][..], "`clients` is 0"),
+            (&[("50", "0")], "`rows-per-commit` is 0"),
+            (&[("50", "5001")], "`rows-per-commit` is 5001"),
+            (&[(r#""rate": 100"#, r#""rate": 0"#)], "`rate` is 0"),
+            (&[no_rows], "`rows` is 0"),
+            (&[index, endless, no_deletes], "`rows` is 1000"),
+            (&[index, endless, no_rows], "`deletes` has no place"),
+            (&[write], "`seconds` has no place"),
+            (&[endless], "`seconds` is missing"),
+            (&[("5.0", "0.0")], "`seconds` is 0"),
+            (&[("range", "pk")], "unknown variant `pk`"),
+        ] {
+            let message = error(&job(DATA, &step(changes)));
+            assert!(message.contains(said), "{said}: {message}");
+        }
+    }
+
+    #[test]
+    fn maintenance_has_names_of_tables() {
+        let maintain = |tables: &str, patience: f64| {
+            let text = format!(
+                r#"{{"maintain": {{"tables": {tables}, "patience-seconds": {patience}}}}}"#
+            );
+            job(r#"{"tables": 0, "rows": 0, "seed": 0}"#, &text)
+        };
+        Job::parse(&maintain(r#"["pi1", "sbtest_2"]"#, 0.0)).unwrap();
+        assert!(error(&maintain("[]", 1.0)).contains("`tables` is empty"));
+        for name in ["", "1a", "a; DROP TABLE b", "A"] {
+            let message = error(&maintain(&format!(r#"["{name}"]"#), 1.0));
+            assert!(message.contains(&format!("`{name}` is no name")), "{message}");
+        }
+        assert!(error(&maintain(r#"["pi1"]"#, -1.0)).contains("`patience-seconds` is -1"));
     }
 
     #[test]

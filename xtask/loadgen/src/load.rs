@@ -122,8 +122,3 @@ impl Filler<'_> {
         Ok(())
     }
 }
-
-fn execute(connection: &mut dyn Connection, sql: &str) -> anyhow::Result<()> {
-    connection.query(sql.as_bytes(), None).with_context(|| format!("`{sql}` failed"))?;
-    Ok(())
-}

@@ -2,18 +2,22 @@
 //! output (`catalog::protocol` has both). A process of its own, so that its CPU can be pinned and
 //! accounted and its dependencies stay out of the tool.
 
+mod admin;
 mod client;
 mod connection;
 mod content;
 mod count;
 mod draw;
 mod emit;
+mod insert;
 mod job;
 mod latency;
 mod load;
+mod maintain;
 mod params;
 mod rng;
 mod run;
+mod schedule;
 mod sql;
 mod usage;
 mod verify;
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         Task::Count(microbenchmark, asked) => {
             count::count(&job, microbenchmark, asked, &mut emitter)
         }
+        Task::InsertStep(step) => insert::step(&job, step, &mut emitter),
+        Task::Maintain(asked) => maintain::maintain(&job, asked, &mut emitter),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     let reason = format!("{error:#}");

@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::connection::{Cancel, Error};
 use crate::emit::Emitter;
 use crate::job::{Job, RunTask};
+use crate::schedule::{Schedule, wait};
 use crate::usage::Usage;
 use crate::window::{Counts, Live, Window};
 
@@ -76,10 +77,11 @@ pub fn run(job: &Job, run: &RunTask, emitter: &mut Emitter) -> anyhow::Result<()
     let measured = std::thread::scope(|scope| {
         for (number, client) in clients.into_iter().enumerate() {
             let (sender, shared) = (sender.clone(), &shared);
+            let rate = run.asked.rate;
             scope.spawn(move || {
                 let mut client = client;
                 // The receiver is gone only when the run has failed already.
-                let _ = sender.send((number, work(&mut client, number, shared)));
+                let _ = sender.send((number, work(&mut client, number, rate, shared)));
                 shared.hold();
             });
         }
@@ -93,13 +95,27 @@ pub fn run(job: &Job, run: &RunTask, emitter: &mut Emitter) -> anyhow::Result<()
 }
 
 /// One client from the start to the end of the window.
-fn work(client: &mut Client, number: usize, shared: &Shared) -> anyhow::Result<Counts> {
+fn work(
+    client: &mut Client,
+    number: usize,
+    rate: Option<f64>,
+    shared: &Shared,
+) -> anyhow::Result<Counts> {
     shared.start.wait();
     let window = *shared.window.get().context("the window was not set before the start")?;
     let live = &shared.live[number];
     let mut counts = Counts::new(window);
     let mut begun = Instant::now();
+    let mut schedule = Schedule::new(begun, rate, number, shared.live.len());
+    let over = || Instant::now() >= window.end || shared.stop.load(Ordering::Relaxed);
     loop {
+        if let Some(moment) = schedule.next() {
+            if !wait(moment, over) {
+                return Ok(counts);
+            }
+            // Counted from here, however late it is.
+            begun = moment;
+        }
         let mut now = begun;
         let result = client.event(|executed| {
             now = Instant::now();
@@ -195,6 +211,7 @@ impl Conductor<'_> {
             latency: all.latencies.report()?,
             errors: all.errors.into_iter().collect(),
             client,
+            streams: Vec::new(),
         })
     }
 

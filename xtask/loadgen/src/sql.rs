@@ -1,8 +1,9 @@
 //! The text of the statements in the server's dialect: with marks for its values to prepare, or
 //! with its values to send as it is.
 
+use catalog::Statement;
 use catalog::protocol::WireProtocol;
-use catalog::{Column, Key, Statement};
+use catalog::sql::{NUMBER, TEXT, shape};
 
 use crate::params::Params;
 
@@ -16,15 +17,14 @@ pub struct Sql {
     protocol: WireProtocol,
 }
 
-/// In [`shape`]: a number.
-const NUMBER: char = '#';
-/// In [`shape`]: a text.
-const TEXT: char = '@';
-
 impl Sql {
     /// `statement` against `sbtest<table>`.
     pub fn new(protocol: WireProtocol, statement: Statement, table: u32) -> Self {
-        let shape = shape(protocol, statement, table);
+        Self::of_shape(protocol, &shape(protocol, statement, table))
+    }
+
+    /// A statement with `#` where a number goes and `@` where a text does.
+    pub fn of_shape(protocol: WireProtocol, shape: &str) -> Self {
         let quoted = shape.chars().filter(|c| [NUMBER, TEXT].contains(c)).map(|c| c == TEXT);
         Self {
             quoted: quoted.collect(),
@@ -60,74 +60,10 @@ impl Sql {
     }
 }
 
-/// The statement with marks for its values.
-fn shape(protocol: WireProtocol, statement: Statement, table: u32) -> String {
-    let list = |count: u32| vec![NUMBER.to_string(); count as usize].join(",");
-    match statement {
-        Statement::Begin => "BEGIN".to_owned(),
-        Statement::Commit => "COMMIT".to_owned(),
-        Statement::SelectPoint => format!("SELECT c FROM sbtest{table} WHERE id=#"),
-        Statement::SelectIn { columns, key: by, count } => {
-            let (columns, by) = (names(columns), key(by));
-            format!("SELECT {columns} FROM sbtest{table} WHERE {by} IN ({})", list(count))
-        }
-        Statement::SelectHot { count } => {
-            format!("SELECT c FROM sbtest{table} WHERE id IN ({})", list(count))
-        }
-        Statement::SelectRange { columns, key: by, .. } => {
-            let (columns, by) = (names(columns), key(by));
-            format!("SELECT {columns} FROM sbtest{table} WHERE {by} BETWEEN # AND #")
-        }
-        Statement::SelectSum { .. } => {
-            format!("SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN # AND #")
-        }
-        Statement::SelectOrder { .. } => {
-            format!("SELECT c FROM sbtest{table} WHERE id BETWEEN # AND # ORDER BY c")
-        }
-        Statement::SelectDistinct { .. } => {
-            format!("SELECT DISTINCT c FROM sbtest{table} WHERE id BETWEEN # AND # ORDER BY c")
-        }
-        Statement::Scan => format!("SELECT * FROM sbtest{table} WHERE LENGTH(c) < 0"),
-        Statement::UpdateIndex => format!("UPDATE sbtest{table} SET k=k+1 WHERE id=#"),
-        Statement::UpdateNonindex => format!("UPDATE sbtest{table} SET c=@ WHERE id=#"),
-        Statement::UpdateIn { count } => {
-            format!("UPDATE sbtest{table} SET c=@ WHERE id IN ({})", list(count))
-        }
-        Statement::Delete => format!("DELETE FROM sbtest{table} WHERE id=#"),
-        Statement::Reinsert => {
-            format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES (#, #, @, @)")
-        }
-        Statement::Insert => match protocol {
-            WireProtocol::Postgres => {
-                format!("INSERT INTO sbtest{table} (k, c, pad) VALUES (#, @, @)")
-            }
-            // The form of sysbench: an id of 0 asks for the next one.
-            WireProtocol::Mysql => {
-                format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES (0, #, @, @)")
-            }
-        },
-    }
-}
-
-fn names(columns: &[Column]) -> String {
-    let name = |column: &Column| match column {
-        Column::Id => "id",
-        Column::K => "k",
-        Column::C => "c",
-    };
-    columns.iter().map(name).collect::<Vec<_>>().join(",")
-}
-
-fn key(key: Key) -> &'static str {
-    match key {
-        Key::Id => "id",
-        Key::K => "k",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use WireProtocol::{Mysql, Postgres};
+    use catalog::{Column, Key};
 
     use super::*;
 

@@ -40,6 +40,12 @@ impl Live {
     pub fn queries(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// From now on it is this.
+    #[inline]
+    pub fn set(&self, queries: u64) {
+        self.0.store(queries, Ordering::Relaxed);
+    }
 }
 
 /// What one client, or all of them, did in the window.
@@ -84,7 +90,7 @@ impl Counts {
             self.queries += 1;
             self.rows += rows;
             self.seconds[since.as_secs() as usize] += 1;
-            live.0.store(self.queries, Ordering::Relaxed);
+            live.set(self.queries);
         }
         true
     }

@@ -13,6 +13,7 @@ use catalog::MICROBENCHMARKS;
 use catalog::protocol::{Action, Data, Event, Measured, Server, WireProtocol};
 use nix::sys::signal::Signal;
 
+use self::support::insert::Target;
 use self::support::{DATA, failure, is_plausible, last, measured, run, verify, wait_for};
 
 const INSTALL: &str = "/usr/bin/mariadb-install-db";
@@ -290,4 +291,80 @@ fn a_lost_server_is_a_failure(mut mariadb: Mariadb) {
     mariadb.server.wait().unwrap();
     let reason = mariadb.failure(verify("scan"));
     assert!(reason.contains("cannot connect to the server at"), "{reason}");
+}
+
+#[test]
+fn the_insert_benchmark() {
+    let mariadb = Mariadb::start();
+    let sql = |sql: &str| mariadb.sql(&format!("USE d; {sql}"));
+    let target = Target {
+        drive: &|action| mariadb.drive(action),
+        sql: &sql,
+        hold: "LOCK TABLES pi1 WRITE; SELECT SLEEP(0.7)",
+        refuse: "\nDELIMITER $$\nCREATE TRIGGER refuse AFTER INSERT ON pi1 FOR EACH ROW IF RAND() < 0.04 \
+                 THEN SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END IF$$",
+        accept: "DROP TRIGGER refuse",
+        refusal: "1213",
+    };
+    target.every_step(|step| match step {
+        "l.i0" => the_table_is_as_described(&sql),
+        "l.x" => each_range_has_its_index(&sql),
+        _ => {}
+    });
+    let limits =
+        "SELECT @@GLOBAL.innodb_max_dirty_pages_pct, @@GLOBAL.innodb_max_dirty_pages_pct_lwm";
+    let before = sql(limits);
+    let maintained = target.maintain(&["pi1", "pi2"]);
+    let parts: Vec<_> = maintained.parts.iter().map(|(part, _)| part.as_str()).collect();
+    assert_eq!(parts, ["ANALYZE TABLE pi1", "ANALYZE TABLE pi2", "write dirty pages"]);
+    assert!(maintained.settled, "{maintained:?}");
+    assert_eq!(sql(limits), before);
+    let dirty = "SELECT variable_value < 100 FROM information_schema.global_status WHERE \
+                 variable_name = 'innodb_buffer_pool_pages_dirty'";
+    assert_eq!(sql(dirty), "1");
+    target.maintains_what_is_there();
+    target.a_rate_that_cannot_be_held();
+    target.a_stall_shows_in_all_that_wait();
+    target.what_is_refused_is_sent_again();
+    target.one_table_for_all();
+    target.what_cannot_succeed_is_a_failure();
+}
+
+fn the_table_is_as_described(sql: &impl Fn(&str) -> String) {
+    let columns = "SELECT GROUP_CONCAT(column_name, ' ', column_type, ' ', is_nullable ORDER BY \
+                   ordinal_position) FROM information_schema.columns WHERE table_name = 'pi2'";
+    assert_eq!(
+        sql(columns),
+        "transactionid bigint(20) NO,dateandtime datetime YES,cashregisterid int(11) NO,customerid \
+         int(11) NO,productid int(11) NO,price int(11) NO,data varchar(4000) YES"
+    );
+    assert_eq!(indexes(sql), "PRIMARY transactionid");
+    let others = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'pi9'";
+    assert_eq!(sql(others), "0");
+}
+
+fn indexes(sql: &impl Fn(&str) -> String) -> String {
+    sql("SELECT GROUP_CONCAT(index_name, ' ', column_name ORDER BY index_name, seq_in_index) FROM \
+         information_schema.statistics WHERE table_name = 'pi2'")
+}
+
+fn each_range_has_its_index(sql: &impl Fn(&str) -> String) {
+    assert_eq!(
+        indexes(sql),
+        "pi2_marketsegment productid,pi2_marketsegment customerid,pi2_marketsegment price,\
+         pi2_pdc price,pi2_pdc dateandtime,pi2_pdc customerid,pi2_registersegment cashregisterid,\
+         pi2_registersegment customerid,pi2_registersegment price,PRIMARY transactionid"
+    );
+    for (columns, range, index) in [
+        ("productid, customerid, price", "productid >= 5000", "pi2_marketsegment"),
+        ("cashregisterid, customerid, price", "cashregisterid > 500", "pi2_registersegment"),
+        ("price, dateandtime, customerid", "price >= 250", "pi2_pdc"),
+    ] {
+        let plan = sql(&format!(
+            "EXPLAIN SELECT {columns} FROM pi2 FORCE INDEX ({index}) WHERE {range} ORDER BY \
+             {columns} LIMIT 10"
+        ));
+        assert!(plan.contains(index) && plan.contains("Using index"), "{plan}");
+        assert!(!plan.contains("filesort"), "{plan}");
+    }
 }

@@ -13,7 +13,10 @@ use catalog::MICROBENCHMARKS;
 use catalog::protocol::{Action, Data, Event, Measured, Server, WireProtocol};
 use nix::sys::signal::Signal;
 
-use self::support::{DATA, failure, is_plausible, last, loadgen, measured, run, verify, wait_for};
+use self::support::insert::Target;
+use self::support::{
+    DATA, failure, is_plausible, last, loadgen, measured, run, run_at, verify, wait_for,
+};
 
 const BIN: &str = "/usr/lib/postgresql/15/bin";
 
@@ -149,8 +152,30 @@ fn loads_verifies_and_measures() {
     }
     refused_events_are_counted_and_rolled_back(&postgres);
     one_hot_row_makes_no_error(&postgres);
+    a_stall_meets_all_events_that_were_due(&postgres);
     a_statement_longer_than_the_window_is_no_number(&postgres);
     a_lost_server_is_a_failure(postgres);
+}
+
+/// In open loop a stall of the server delays every event that was due in it; a client that only
+/// waited for its answer would report a single slow one.
+fn a_stall_meets_all_events_that_were_due(postgres: &Postgres) {
+    let (rate, seconds) = (200.0, 1.5);
+    let measured = std::thread::scope(|scope| {
+        let stall = "BEGIN; LOCK TABLE sbtest1, sbtest2 IN ACCESS EXCLUSIVE MODE; \
+                     SELECT pg_sleep(0.6); COMMIT";
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            postgres.psql(stall);
+        });
+        measured(postgres.drive(run_at(rate, "point-query", 2, seconds)))
+    });
+    let due = (rate * seconds) as u64;
+    assert!(measured.events <= due + 2, "not more than the rate: {measured:?}");
+    assert!(measured.events > due / 2, "{measured:?}");
+    // 120 of 300 events fell due in the stall, evenly: a tenth waited for more than half of it.
+    assert!(measured.latency.p95_us > 250_000, "{:?}", measured.latency.p95_us);
+    assert!(measured.latency.p50_us < 250_000, "{:?}", measured.latency.p50_us);
 }
 
 fn the_tables_are_as_described(postgres: &Postgres) {
@@ -275,6 +300,79 @@ fn a_lost_server_is_a_failure(mut postgres: Postgres) {
     postgres.server.wait().unwrap();
     let reason = postgres.failure(verify("scan"));
     assert!(reason.contains("cannot connect to the server at"), "{reason}");
+}
+
+#[test]
+fn the_insert_benchmark() {
+    let postgres = Postgres::start();
+    let target = Target {
+        drive: &|action| postgres.drive(action),
+        sql: &|sql| postgres.psql(sql),
+        hold: "BEGIN; LOCK TABLE pi1; SELECT pg_sleep(0.7); COMMIT",
+        refuse: "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF random() \
+                 < 0.4 THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END IF; RETURN NULL; END \
+                 $$; CREATE TRIGGER refuse AFTER INSERT ON pi1 EXECUTE FUNCTION refuse()",
+        accept: "DROP TRIGGER refuse ON pi1",
+        refusal: "40001",
+    };
+    target.every_step(|step| match step {
+        "l.i0" => the_table_is_as_described(&postgres),
+        "l.x" => each_range_has_its_index(&postgres),
+        "qr1000" => the_queries_have_used_their_indexes(&postgres),
+        _ => {}
+    });
+    postgres.psql("SELECT pg_stat_force_next_flush()");
+    let maintained = target.maintain(&["pi1", "pi2"]);
+    let parts: Vec<_> = maintained.parts.iter().map(|(part, _)| part.as_str()).collect();
+    let vacuum = |table| format!("VACUUM (ANALYZE, INDEX_CLEANUP ON) {table}");
+    assert_eq!(parts, [&vacuum("pi1"), &vacuum("pi2"), "CHECKPOINT"]);
+    assert!(maintained.settled);
+    let state = "SELECT count(*) FROM pg_stat_user_tables WHERE relname IN ('pi1', 'pi2') AND \
+                 n_dead_tup = 0 AND last_vacuum IS NOT NULL AND last_analyze IS NOT NULL";
+    assert_eq!(postgres.psql(state), "2");
+    target.maintains_what_is_there();
+    target.a_rate_that_cannot_be_held();
+    target.a_stall_shows_in_all_that_wait();
+    target.what_is_refused_is_sent_again();
+    target.one_table_for_all();
+    target.what_cannot_succeed_is_a_failure();
+}
+
+fn the_table_is_as_described(postgres: &Postgres) {
+    let columns = "SELECT string_agg(column_name || ' ' || udt_name || ' ' || is_nullable, ',' ORDER \
+                   BY ordinal_position) FROM information_schema.columns WHERE table_name = 'pi2'";
+    assert_eq!(
+        postgres.psql(columns),
+        "transactionid int8 NO,dateandtime timestamp YES,cashregisterid int4 NO,customerid int4 NO,\
+         productid int4 NO,price int4 YES,data varchar YES"
+    );
+    let cache = "SELECT cache_size FROM pg_sequences WHERE sequencename = 'pi2_transactionid_seq'";
+    assert_eq!(postgres.psql(cache), "1000");
+    let indexes = "SELECT string_agg(indexname, ',') FROM pg_indexes WHERE tablename = 'pi2'";
+    assert_eq!(postgres.psql(indexes), "pi2_pkey");
+    assert_eq!(postgres.psql("SELECT count(*) FROM pg_tables WHERE tablename = 'pi9'"), "0");
+}
+
+fn each_range_has_its_index(postgres: &Postgres) {
+    postgres.psql("VACUUM (ANALYZE) pi2");
+    for (columns, range, index) in [
+        ("productid, customerid, price", "productid >= 5000", "pi2_marketsegment"),
+        ("cashregisterid, customerid, price", "cashregisterid > 500", "pi2_registersegment"),
+        ("price, dateandtime, customerid", "price >= 250", "pi2_pdc"),
+    ] {
+        let plan = postgres.psql(&format!(
+            "EXPLAIN SELECT {columns} FROM pi2 WHERE {range} ORDER BY {columns} LIMIT 10"
+        ));
+        assert!(plan.contains(&format!("Index Only Scan using {index}")), "{plan}");
+        assert!(!plan.contains("Sort"), "{plan}");
+    }
+}
+
+fn the_queries_have_used_their_indexes(postgres: &Postgres) {
+    let used = "SELECT string_agg(indexrelname, ',' ORDER BY indexrelname) FROM \
+                pg_stat_user_indexes WHERE idx_scan > 10 AND relname = 'pi1'";
+    let all = "pi1_marketsegment,pi1_pdc,pi1_pkey,pi1_registersegment";
+    wait_for(|| postgres.psql(used) == all, || postgres.psql(used));
 }
 
 #[test]

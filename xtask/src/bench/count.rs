@@ -99,13 +99,14 @@ fn touched(statement: Statement, rows: u64) -> u64 {
 /// # Errors
 /// For a microbenchmark that is not in the catalogue.
 pub fn count_id(plan: &Plan, item: &Measure) -> anyhow::Result<Digest> {
+    let data = plan.tables()?;
     let found = find(item)?;
-    let operations = Operations::of(found, plan.data.rows);
+    let operations = Operations::of(found, data.rows);
     Ok(Digest::of(
         format!(
             "count 1\nprotocol {VERSION}\nzipf {}\n{:?} prepared {}\n{operations:?} {found:?}\n",
             catalog::ZIPF_EXPONENT,
-            plan.data,
+            data,
             plan.prepared
         )
         .as_bytes(),
@@ -197,14 +198,15 @@ impl Counter<'_> {
             target.source,
             &target.configure,
             (&target.init, &target.server.lines),
-            &self.plan.data,
-            self.driver,
+            &self.plan.fill,
+            Some(self.driver),
         );
         for warning in server::check_settings(&target.install, &target.server)? {
             self.env.reporter.warn(format!("{}: {warning}", target.config));
         }
-        let loaded = snapshot::ensure(self.env, access, &target.install, &contents, self.driver)?;
-        let Operations { warmup, counted } = Operations::of(find(item)?, self.plan.data.rows);
+        let loaded =
+            snapshot::ensure(self.env, access, &target.install, &contents, Some(self.driver))?;
+        let Operations { warmup, counted } = Operations::of(find(item)?, self.plan.tables()?.rows);
         let mut start = |name: &str, events: u64| {
             let logs = Logs { server: logs.join(format!("{name}.log")), folder: logs };
             let begin = Instant::now();
@@ -260,12 +262,12 @@ impl Counter<'_> {
         let job = Job {
             version: VERSION,
             server: server.endpoint(),
-            data: self.plan.data.clone(),
+            data: self.plan.tables()?.clone(),
             action: Action::Count(protocol::Count {
                 microbenchmark: item.microbenchmark.clone(),
                 events,
                 prepared: self.plan.prepared,
-                seed: self.plan.data.seed,
+                seed: self.plan.key_seed,
             }),
         };
         let log = logs.folder.join("driver.log");

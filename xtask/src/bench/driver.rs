@@ -162,7 +162,7 @@ fn listen(
 }
 
 /// Reads lines in a thread of their own, so that the reader can watch the clock.
-fn lines_of(pipe: std::process::ChildStdout) -> Receiver<std::io::Result<String>> {
+pub(super) fn lines_of(pipe: std::process::ChildStdout) -> Receiver<std::io::Result<String>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines() {

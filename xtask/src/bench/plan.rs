@@ -1,17 +1,43 @@
 //! What is to be run, with nothing left to be looked up, and which of it is there already. Pure.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use catalog::protocol::Data;
+use catalog::protocol::{Data, InsertStep, Maintain};
 use jiff::Timestamp;
 
 use super::placement::resolve;
-use super::schedule::{Block, Demand, Item, Past, schedule};
+use super::profile::Perf;
+use super::schedule::{Block, Demand, Item, Past, Random, schedule};
+use super::snapshot::Fill;
+use super::sysbench::Sysbench;
+use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::matrix::expand::put;
-use crate::matrix::model::Placement;
+use crate::matrix::model::{MetricRule, Placement};
 use crate::record::{Mark, Outcome, PlacementUsed, Record};
 use crate::server::{Install, Settings};
+
+/// Profiles that are taken while runs are made.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What takes them.
+    pub perf: Perf,
+    /// The folder for them.
+    pub folder: PathBuf,
+}
+
+/// What is read from a program's output.
+#[derive(Clone, Debug)]
+pub enum Reading {
+    /// Lines that say a metric, and what these rules find.
+    Metrics(Vec<MetricRule>),
+    /// The times of a test of sql-bench.
+    SqlBench {
+        /// Those of each operation, too.
+        operations: bool,
+    },
+}
 
 /// What is measured: a build with a config.
 #[derive(Clone, Debug)]
@@ -81,6 +107,32 @@ pub struct Measure {
     pub seconds: f64,
     /// The hash of everything in the workload that determines this run's number.
     pub workload_id: Digest,
+    /// What is done.
+    pub work: Work,
+    /// What brings the server to rest afterwards.
+    pub maintain: Option<Maintain>,
+}
+
+/// What a measurement does.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Statements of a microbenchmark, by the load driver.
+    Microbenchmark,
+    /// A program of the user's.
+    Command(Command),
+    /// A step of the insert benchmark, by the load driver; its seed is xored with the block's.
+    Insert(InsertStep),
+}
+
+/// A program that measures by itself.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The words, with placeholders.
+    pub words: Vec<String>,
+    /// What is read from its output.
+    pub reading: Reading,
+    /// How long it may take.
+    pub limit: Duration,
 }
 
 /// An experiment's runs, with nothing left to be looked up.
@@ -92,12 +144,18 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// The name of the workload.
     pub workload: String,
-    /// The data; its seed is also that of the keys.
-    pub data: Data,
+    /// What every data directory holds before the first measurement.
+    pub fill: Fill,
+    /// Seed of the keys, from which each block has its own.
+    pub key_seed: u64,
     /// Seconds before each window.
     pub warmup_seconds: f64,
     /// Whether statements are prepared.
     pub prepared: bool,
+    /// Open loop: events per second.
+    pub rate: Option<f64>,
+    /// The largest share of events that the server may refuse.
+    pub error_limit: f64,
     /// The measurements in run order.
     pub items: Vec<Measure>,
     /// Which cores server and client run on.
@@ -112,13 +170,39 @@ pub struct Plan {
     pub boot: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The load driver, as soon as it is there: with another one no block is resumed.
+    /// Who sends the statements of microbenchmarks, if not the built-in driver.
+    pub sysbench: Option<Sysbench>,
+    /// Where profiles are written, if these runs are made for them.
+    pub profile: Option<Profile>,
+    /// The folder in which programs run, as soon as it is there; `None`: the project's.
+    pub folder: Option<PathBuf>,
+    /// The load driver or the programs that measure, as soon as they are there: with others no
+    /// block is resumed.
     pub driver: Option<Digest>,
     /// The cores that may be used, by physical core.
     pub cores: Vec<Vec<usize>>,
 }
 
 impl Plan {
+    /// The tables of the microbenchmarks.
+    ///
+    /// # Errors
+    /// With [`Code::Input`] when the workload is none of microbenchmarks.
+    pub fn tables(&self) -> anyhow::Result<&Data> {
+        match &self.fill {
+            Fill::Tables(data) => Ok(data),
+            Fill::Program { .. } | Fill::Nothing => Err(coded(
+                Code::Input,
+                format!("only a workload of microbenchmarks can do this, not `{}`", self.workload),
+            )),
+        }
+    }
+
+    /// The seed of a block's keys: the same on every target, another one in the next block.
+    pub fn seed_of_block(&self, block: u32) -> u64 {
+        Random::new(self.key_seed ^ u64::from(block) << 32).next_u64() >> 11
+    }
+
     /// The blocks still to be run, given every record of the experiment. A record counts if it was
     /// made on this host, with this placement, by what its target and item are now; with which load
     /// driver does not matter, as long as both runs of a pair had the same one. Pure.
@@ -138,6 +222,7 @@ impl Plan {
                 })
                 .collect(),
             repeats: self.repeats,
+            chained: self.items.iter().any(|item| matches!(item.work, Work::Insert(_))),
             seed: self.seed,
             host: self.host.clone(),
             boot: self.boot.clone(),
@@ -235,9 +320,12 @@ pub(super) mod tests {
             experiment: "e".to_owned(),
             targets: vec![target("base"), target("other")],
             workload: "w".to_owned(),
-            data: Data { tables: 1, rows: 10, seed: 1 },
+            fill: Fill::Tables(Data { tables: 1, rows: 10, seed: 1 }),
+            key_seed: 1,
             warmup_seconds: 1.0,
             prepared: true,
+            rate: None,
+            error_limit: 0.01,
             items: vec![Measure {
                 microbenchmark: "scan".to_owned(),
                 group: "range-1".to_owned(),
@@ -245,6 +333,8 @@ pub(super) mod tests {
                 threads: 1,
                 seconds: 2.0,
                 workload_id: Digest::of(b"w"),
+                work: Work::Microbenchmark,
+                maintain: None,
             }],
             placement: Placement::Together,
             repeats: 1,
@@ -252,6 +342,9 @@ pub(super) mod tests {
             host: "h".to_owned(),
             boot: "b".to_owned(),
             kernel: "6.1.0".to_owned(),
+            sysbench: None,
+            profile: None,
+            folder: None,
             driver: Some(Digest::of(b"driver")),
             cores: vec![vec![0], vec![1]],
         }
@@ -299,6 +392,12 @@ pub(super) mod tests {
                 latency: Latency::default(),
                 server: ServerUsage::default(),
                 client: ClientUsage::default(),
+                machine: None,
+                sizes: None,
+                streams: Vec::new(),
+                maintained: None,
+                rate: None,
+                metrics: Vec::new(),
             })),
         }
     }

@@ -94,6 +94,19 @@ impl Tracker {
         Ok(folders.flat_map(|folder| threads(&folder)).map(|(thread, _)| thread).collect())
     }
 
+    /// Memory of the tree in KiB, shared pages divided among those that share them (`Pss` of
+    /// `smaps_rollup`, proc(5)); `None` where a process cannot be read.
+    pub fn memory_kib(&self) -> Option<f64> {
+        let mut sum = 0;
+        for pid in self.processes().ok()? {
+            let file = self.proc.join(pid.to_string()).join("smaps_rollup");
+            let text = std::fs::read_to_string(file).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+            sum += line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()?;
+        }
+        Some(sum as f64)
+    }
+
     /// Reads everything, all of it or nothing: what is left out would look like a saving.
     ///
     /// # Errors

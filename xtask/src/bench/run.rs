@@ -10,7 +10,7 @@ use fs_err as fs;
 use jiff::Timestamp;
 
 use super::driver::Driver;
-use super::plan::{Plan, Target};
+use super::plan::{Plan, Target, Work};
 use super::schedule::{Block, Visit};
 use super::snapshot::{self, Contents};
 use crate::env::Env;
@@ -20,7 +20,10 @@ use crate::record::Record;
 use crate::server::access::Access;
 use crate::server::{self, START_TIMEOUT, Server};
 
+mod command;
+mod insert;
 mod visit;
+mod watch;
 
 /// How many runs were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub struct Summary {
 pub fn run(
     env: &Env,
     tool: &Path,
-    driver: &Driver,
+    driver: Option<&Driver>,
     plan: &Plan,
     blocks: &[Block],
     base_measured: bool,
@@ -75,6 +78,7 @@ pub fn run(
         stopped: false,
         given_up: BTreeSet::new(),
         snapshots: BTreeMap::new(),
+        restores: Vec::new(),
         task: env.reporter.task("benchmark", Some(total)),
         done_ms: 0,
         last_block: blocks.last().map_or(0, |block| block.number),
@@ -84,13 +88,32 @@ pub fn run(
     result?;
     let Summary { ok, failed } = runner.summary;
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let saved = saved(&runner.restores);
     runner.task.finish(format!("{ok} runs{failures}"));
+    if let Some(saved) = saved {
+        env.reporter.line(saved);
+    }
     Ok(runner.summary)
+}
+
+/// What restoring the data from snapshots took, against loading them each time.
+fn saved(restores: &[(f64, Option<f64>)]) -> Option<String> {
+    let known = restores.iter().filter_map(|(restore, load)| Some((*restore, (*load)?)));
+    let (restored, loaded) = known.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    (restored > 0.0 && loaded > 0.0).then(|| {
+        format!(
+            "data: {} restores in {restored:.1} s; loading each time would have taken {loaded:.1} s, \
+             {:.1} times as long",
+            restores.len(),
+            loaded / restored
+        )
+    })
 }
 
 struct Runner<'a> {
     env: &'a Env,
-    driver: &'a Driver,
+    /// Only programs of the user's need none.
+    driver: Option<&'a Driver>,
     plan: &'a Plan,
     access: Access,
     sink: &'a mut dyn FnMut(Record) -> anyhow::Result<()>,
@@ -103,6 +126,8 @@ struct Runner<'a> {
     given_up: BTreeSet<usize>,
     /// Loaded data by target.
     snapshots: BTreeMap<usize, PathBuf>,
+    /// Seconds of each restore, and of the load that it stood for.
+    restores: Vec<(f64, Option<f64>)>,
     task: Task,
     done_ms: u64,
     last_block: u32,
@@ -175,7 +200,7 @@ impl<'a> Runner<'a> {
             target.source,
             &target.configure,
             (&target.init, &target.server.lines),
-            &self.plan.data,
+            &self.plan.fill,
             self.driver,
         );
         // A config that the server would refuse is told before anything is loaded for it.
@@ -254,6 +279,11 @@ impl<'a> Runner<'a> {
             if self.stopped {
                 break;
             }
+            if matches!(self.plan.items[*item].work, Work::Insert(_)) {
+                let reason = "an earlier step of the insert benchmark failed";
+                self.fail_all(visiting, &items[index + 1..], reason, None)?;
+                break;
+            }
             let rest = &items[index + 1..];
             match self.recover(visiting, server, dead.is_some()) {
                 Ok(again) => server = again,
@@ -271,7 +301,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Restores the data and starts the server.
-    fn start(&self, visiting: &mut Visiting<'_>) -> anyhow::Result<Server> {
+    fn start(&mut self, visiting: &mut Visiting<'_>) -> anyhow::Result<Server> {
         let from = self
             .snapshots
             .get(&visiting.visit.target)
@@ -281,6 +311,7 @@ impl<'a> Runner<'a> {
         snapshot::restore(from, &visiting.data(), &self.access)
             .context("cannot restore the data")?;
         self.env.reporter.account("restore data", begin.elapsed());
+        self.restores.push((begin.elapsed().as_secs_f64(), snapshot::load_seconds(from)));
         self.start_on_data(visiting)
     }
 
@@ -336,5 +367,18 @@ impl Visiting<'_> {
             0 | 1 => self.invocation.clone(),
             again => format!("{}-s{again}", self.invocation),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_snapshots_save_is_told_where_it_is_known() {
+        assert_eq!(saved(&[]), None);
+        assert_eq!(saved(&[(0.5, None)]), None);
+        let text = saved(&[(0.5, Some(4.0)), (0.5, Some(6.0))]).expect("known");
+        assert!(text.contains("2 restores in 1.0 s") && text.contains("10.0 times"), "{text}");
     }
 }

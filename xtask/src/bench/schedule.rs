@@ -35,6 +35,8 @@ pub struct Demand {
     pub items: Vec<Item>,
     /// How many pairs each target needs of each item.
     pub repeats: u32,
+    /// Whether each item needs what all before it did: then a visit runs all of them or none.
+    pub chained: bool,
     /// The experiment's seed.
     pub seed: u64,
     /// The host's id.
@@ -156,10 +158,13 @@ fn settle(need: &mut [Vec<u32>], block: &Block, past: &[Past]) {
 
 /// A new block, if anything is lacking.
 fn fresh(demand: &Demand, need: &[Vec<u32>], number: u32) -> Option<Block> {
-    let items: Vec<usize> =
-        (0..demand.items.len()).filter(|item| need.iter().any(|row| row[*item] > 0)).collect();
+    let lacks = |item: &usize| need.iter().any(|row| row[*item] > 0);
+    let mut items: Vec<usize> = (0..demand.items.len()).filter(lacks).collect();
     if items.is_empty() {
         return None;
+    }
+    if demand.chained {
+        items = (0..demand.items.len()).collect();
     }
     let lacking = |target: usize| target == 0 || need[target].iter().any(|need| *need > 0);
     let visits = order(demand, number, lacking)
@@ -185,7 +190,7 @@ fn resume(demand: &Demand, past: &[Past], need: &[Vec<u32>], number: u32) -> Opt
     // The block's items: those that its longest visit had, or all, if no visit was finished.
     let visited = |target: usize| (0..demand.items.len()).any(|item| ran(target, item));
     let items: Vec<usize> = (0..demand.items.len())
-        .filter(|item| need.iter().any(|row| row[*item] > 0))
+        .filter(|item| demand.chained || need.iter().any(|row| row[*item] > 0))
         .filter(|item| !base_is_over(demand, &ran) || ran(0, *item))
         .collect();
     let mut place = runs.iter().map(|run| run.place).max()? + 1;

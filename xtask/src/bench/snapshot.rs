@@ -7,24 +7,26 @@
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use catalog::protocol::{Action, Data, Event, Job, VERSION};
 use fs_err as fs;
 use serde::Serialize;
 
+use super::command::Surroundings;
 use super::driver::Driver;
 use crate::env::Env;
 use crate::hash::Digest;
-use crate::interrupt;
 use crate::matrix::model::Engine;
-use crate::progress::seconds;
+use crate::proc::own_file;
+use crate::progress::{Task, seconds};
 use crate::server::access::Access;
 use crate::server::{self, Install, Server, Settings, mycnf, mysql};
+use crate::{interrupt, launch};
 
 /// Raised when this file changes what a snapshot holds.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Loading may take this long at most.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// For loading PostgreSQL only: nothing is logged or synced twice, because a load that is cut off
@@ -52,6 +54,8 @@ const LAYOUT: [&str; 7] = [
     "-DDEFAULT_CHARSET",
     "-DDEFAULT_COLLATION",
 ];
+/// How long the load took, beside the data: the file's name.
+const LOAD_SECONDS: &str = "load-seconds";
 /// What the folders of loads that are under way begin with.
 const UNFINISHED: &str = "snapshot-";
 
@@ -67,8 +71,38 @@ pub struct Contents {
     /// Lines of the config without which a server could not use the files (MySQL family).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     variables: Vec<(String, String)>,
-    data: Data,
-    loader: Digest,
+    data: Fill,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loader: Option<Digest>,
+}
+
+/// What fills a data directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fill {
+    /// The tables of the microbenchmarks, by the load driver.
+    Tables(Data),
+    /// A program of the user's.
+    Program {
+        /// Its words, with placeholders.
+        words: Vec<String>,
+        /// The identity of its files ([`super::command::digest`]).
+        program: Digest,
+        /// The workload's seed.
+        seed: u64,
+    },
+    /// Nothing: the workload finds an empty database.
+    Nothing,
+}
+
+impl Fill {
+    /// How many rows are loaded, where that is known.
+    fn rows(&self) -> Option<u64> {
+        match self {
+            Self::Tables(data) => Some(data.rows * u64::from(data.tables)),
+            Self::Program { .. } | Self::Nothing => None,
+        }
+    }
 }
 
 impl Contents {
@@ -80,8 +114,8 @@ impl Contents {
         source: Digest,
         configure: &[String],
         (init, lines): (&[String], &[(String, String)]),
-        data: &Data,
-        driver: &Driver,
+        fill: &Fill,
+        driver: Option<&Driver>,
     ) -> Self {
         let layout = configure
             .iter()
@@ -92,7 +126,8 @@ impl Contents {
             Engine::Postgres => Vec::new(),
             Engine::Mysql | Engine::Mariadb => mycnf::layout(lines),
         };
-        let (init, data, loader) = (init.to_vec(), data.clone(), driver.digest());
+        let (init, data) = (init.to_vec(), fill.clone());
+        let loader = driver.filter(|_| matches!(fill, Fill::Tables(_))).map(Driver::digest);
         Self { format: FORMAT, engine, source, layout, init, variables, data, loader }
     }
 
@@ -129,14 +164,14 @@ pub fn ensure(
     access: &Access,
     install: &Install,
     contents: &Contents,
-    driver: &Driver,
+    driver: Option<&Driver>,
 ) -> anyhow::Result<PathBuf> {
     let key = contents.key()?.short();
     let done = env.snapshots().join(&key);
     if done.join("data").is_dir() {
         return Ok(done.join("data"));
     }
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let staging = env.staging().join(format!("{UNFINISHED}{key}"));
     let logs = env.logs().join("snapshots").join(&key);
     remove(&staging)?;
@@ -149,6 +184,7 @@ pub fn ensure(
     }
     let text = serde_json::to_string_pretty(contents).context("cannot write the contents")?;
     fs::write(staging.join("snapshot.json"), text + "\n")?;
+    fs::write(staging.join(LOAD_SECONDS), format!("{:.3}\n", begin.elapsed().as_secs_f64()))?;
     // Nothing was synced while loading.
     sync(&staging)?;
     fs::create_dir_all(env.snapshots())?;
@@ -157,54 +193,109 @@ pub fn ensure(
     Ok(done.join("data"))
 }
 
+/// How long the data directory `data` took to load, in seconds; `None` where that is not known.
+pub fn load_seconds(data: &Path) -> Option<f64> {
+    let file = data.parent()?.join(LOAD_SECONDS);
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
 fn load(
     env: &Env,
     access: &Access,
     install: &Install,
     contents: &Contents,
-    driver: &Driver,
+    driver: Option<&Driver>,
     staging: &Path,
     logs: &Path,
 ) -> anyhow::Result<()> {
-    let rows = contents.data.rows * u64::from(contents.data.tables);
-    let task = env.reporter.task("load data", Some(rows));
-    task.state(format!("{rows} rows"));
     let data = staging.join("data");
+    let task = env.reporter.task("load data", contents.data.rows());
     server::init(access, install, &contents.init_args(), &data, &logs.join("init.log"))?;
     let settings = contents.settings(install)?;
     let log = logs.join("server.log");
     let mut server = Server::start(access, install, &settings, &data, &[], &log)?;
+    let filled = match &contents.data {
+        Fill::Tables(tables) => by_driver(env, &server, tables, driver, logs, &task),
+        Fill::Program { words, seed, .. } => {
+            by_program(env, &server, install, words, *seed, logs, &task)
+        }
+        Fill::Nothing => Ok("an empty database".to_owned()),
+    };
+    // The server's death explains more than a lost connection.
+    let what = filled.or_else(|error| server.check().and(Err(error)))?;
+    server.stop()?;
+    if install.engine != Engine::Postgres {
+        mysql::tidy(&data)?;
+    }
+    task.finish(format!("{what} with `{}`", install.prefix.display()));
+    Ok(())
+}
+
+/// The tables of the microbenchmarks.
+fn by_driver(
+    env: &Env,
+    server: &Server,
+    tables: &Data,
+    driver: Option<&Driver>,
+    logs: &Path,
+    task: &Task,
+) -> anyhow::Result<String> {
+    let rows = tables.rows * u64::from(tables.tables);
+    task.state(format!("{rows} rows"));
     let job = Job {
         version: VERSION,
         server: server.endpoint(),
-        data: contents.data.clone(),
-        action: Action::Load { connections: contents.data.tables.clamp(1, env.jobs as u32) },
+        data: tables.clone(),
+        action: Action::Load { connections: tables.tables.clamp(1, env.jobs as u32) },
     };
+    let driver = driver.context("tables are loaded by the load driver, and there is none")?;
     let ended = driver.run(&job, &[], LOAD_TIMEOUT, &logs.join("driver.log"), |event| {
         if let Event::Loading { rows } = event {
             task.position(*rows);
         }
         Ok(())
-    });
-    let took = match ended {
-        Ok(Event::Loaded { seconds, .. }) => seconds,
-        Ok(other) => bail!("the load driver ended a load with {other:?}"),
-        Err(error) => {
-            // The server's death explains more than the driver's lost connection.
-            server.check()?;
-            return Err(error);
+    })?;
+    match ended {
+        Event::Loaded { seconds: took, .. } => {
+            Ok(format!("{rows} rows in {}", seconds(Duration::from_secs_f64(took))))
         }
-    };
-    server.stop()?;
-    if install.engine != Engine::Postgres {
-        mysql::tidy(&data)?;
+        other => bail!("the load driver ended a load with {other:?}"),
     }
-    task.finish(format!(
-        "{rows} rows in {} with `{}`",
-        seconds(Duration::from_secs_f64(took)),
-        install.prefix.display()
-    ));
-    Ok(())
+}
+
+/// Whatever a program of the user's makes.
+fn by_program(
+    env: &Env,
+    server: &Server,
+    install: &Install,
+    words: &[String],
+    seed: u64,
+    logs: &Path,
+    task: &Task,
+) -> anyhow::Result<String> {
+    task.state(words.join(" "));
+    let endpoint = server.endpoint();
+    let surroundings = Surroundings {
+        engine: install.engine,
+        server: &endpoint,
+        threads: env.jobs as u32,
+        seconds: 0.0,
+        seed,
+        prefix: &install.prefix,
+        build: "",
+        config: "",
+    };
+    let spec = launch::Spec {
+        death_signal: Some(nix::sys::signal::Signal::SIGKILL as i32),
+        ..launch::Spec::default()
+    };
+    surroundings
+        .process(&env.root, words)?
+        .log(logs.join("load.log"))
+        .timeout(LOAD_TIMEOUT)
+        .launch(own_file(), spec)
+        .run()?;
+    Ok(format!("`{}`", words.join(" ")))
 }
 
 /// Copies a data directory with all modes, for the server's user, and waits until it is on disk:
@@ -309,10 +400,10 @@ mod tests {
     fn contents(configure: &[&str], init: &[&str], rows: u64) -> Digest {
         let driver = Driver::at("/dev/null", "/dev/null").expect("readable");
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
-        let data = Data { tables: 1, rows, seed: 1 };
+        let data = Fill::Tables(Data { tables: 1, rows, seed: 1 });
         let source = Digest::of(b"source");
         let given = (&words(init)[..], &[("innodb_page_size".to_owned(), "8k".to_owned())][..]);
-        Contents::new(Engine::Postgres, source, &words(configure), given, &data, &driver)
+        Contents::new(Engine::Postgres, source, &words(configure), given, &data, Some(&driver))
             .key()
             .expect("a key")
     }
@@ -323,10 +414,10 @@ mod tests {
         let contents = |lines: &[(&str, &str)]| {
             let lines: Vec<_> =
                 lines.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let data = Data { tables: 1, rows: 1, seed: 1 };
+            let data = Fill::Tables(Data { tables: 1, rows: 1, seed: 1 });
             let init = ["--x=1".to_owned()];
             let source = Digest::of(b"source");
-            Contents::new(Engine::Mariadb, source, &[], (&init, &lines), &data, &driver)
+            Contents::new(Engine::Mariadb, source, &[], (&init, &lines), &data, Some(&driver))
         };
         let plain = contents(&[("innodb_buffer_pool_size", "1G")]);
         assert_eq!(plain, contents(&[("innodb_doublewrite", "0")]));

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use catalog::DurationClass;
-use catalog::protocol::Data;
+use catalog::protocol::{Data, WireProtocol};
 
 use crate::bench;
 use crate::bench::driver::Driver;
 use crate::bench::lock::{HostLock, Kind};
 use crate::bench::placement;
-use crate::bench::plan::{Measure, Plan};
+use crate::bench::plan::{Plan, Work};
 use crate::bench::share::{Shared, share};
+use crate::bench::snapshot::Fill;
+use crate::bench::sysbench::Sysbench;
 use crate::build::store::{self, Store as Builds};
 use crate::cli::{BenchArgs, Common, RunArgs};
 use crate::cmd::load::Loaded;
@@ -22,15 +22,18 @@ use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::host::Here;
 use crate::matrix::expand::Expansion;
-use crate::matrix::model::{SameCode, Workload};
+use crate::matrix::model::{Engine, LoadDriver, SameCode, Suite, Workload, WorkloadKind};
 use crate::matrix::pattern::glob_matches;
 use crate::proc::own_file;
 use crate::record::Record;
 use crate::record::store::Store;
 
 pub mod count;
+mod items;
+pub mod profile;
 mod target;
 
+pub use items::items;
 pub use target::{Identity, host, identify};
 
 /// How long a benchmark waits for builds and other benchmarks on the same host.
@@ -111,6 +114,9 @@ pub fn run(env: &Env, common: &Common, args: &BenchArgs) -> anyhow::Result<Code>
         return count::count_missing(env, &loaded, &expansion, select, run, times)?
             .ok_or_else(none);
     }
+    if args.profile {
+        return profile::run(env, &loaded, &expansion, &selection, &args.run)?.ok_or_else(none);
+    }
     let outcome = run_missing(env, &loaded, &expansion, &selection, &args.run)?.ok_or_else(none)?;
     report(env, &outcome);
     Ok(outcome.code())
@@ -173,9 +179,9 @@ pub fn run_missing(
     let Planned { mut plan, left_out, shared } = planned;
     let mut outcome = Outcome { left_out, shared, ..Outcome::default() };
     let begin = std::time::Instant::now();
-    let driver = Driver::build(&env.root, own_file())?;
+    let workload = expansion.experiment.workload.map(|index| &loaded.matrix.workloads[index]);
+    let driver = driver(env, loaded, workload, &mut plan)?;
     env.reporter.account("load driver", begin.elapsed());
-    plan.driver = Some(driver.digest());
     let blocks = plan.blocks(&records, jiff::Timestamp::now())?;
     Here::look(&env.work)?.note(&env.results.join("hosts"), jiff::Timestamp::now())?;
     let begin = std::time::Instant::now();
@@ -186,10 +192,62 @@ pub fn run_missing(
         Ok(())
     };
     let measured = plan.base_measured(&records);
-    let summary = bench::run::run(env, &own_file(), &driver, &plan, &blocks, measured, &mut sink)?;
+    let summary =
+        bench::run::run(env, &own_file(), driver.as_ref(), &plan, &blocks, measured, &mut sink)?;
     env.reporter.account("benchmark", begin.elapsed());
     (outcome.ok, outcome.failed) = (summary.ok, summary.failed);
     Ok(Some(outcome))
+}
+
+/// Makes what measures ready and notes it in the plan: the load driver, or the workload's programs.
+fn driver(
+    env: &Env,
+    loaded: &Loaded,
+    workload: Option<&Workload>,
+    plan: &mut Plan,
+) -> anyhow::Result<Option<Driver>> {
+    let commands: Vec<&[String]> = plan
+        .items
+        .iter()
+        .filter_map(|item| match &item.work {
+            Work::Command(command) => Some(command.words.as_slice()),
+            Work::Microbenchmark | Work::Insert(_) => None,
+        })
+        .collect();
+    if commands.is_empty() {
+        let driver = Driver::build(&env.root, own_file())?;
+        plan.driver = Some(driver.digest());
+        if let Some(WorkloadKind::Sysbench(Suite { driver: LoadDriver::Sysbench, .. })) =
+            workload.map(|workload| &workload.kind)
+        {
+            let sysbench = sysbench(env, plan)?;
+            plan.driver = Some(sysbench.digest());
+            plan.sysbench = Some(sysbench);
+        }
+        return Ok(Some(driver));
+    }
+    if let Some(WorkloadKind::SqlBench(suite)) = workload.map(|workload| &workload.kind) {
+        plan.folder = Some(bench::sqlbench::prepare(env, &loaded.matrix.sources[suite.source])?);
+    }
+    let root = plan.folder.as_ref().unwrap_or(&env.root);
+    plan.driver = Some(bench::command::digest(root, commands.into_iter())?);
+    Ok(None)
+}
+
+/// The program `sysbench`, which must speak to all targets; what it lacks is told.
+fn sysbench(env: &Env, plan: &Plan) -> anyhow::Result<Sysbench> {
+    let sysbench = Sysbench::find(own_file())?;
+    for target in &plan.targets {
+        sysbench.check(match target.install.engine {
+            Engine::Postgres => WireProtocol::Postgres,
+            Engine::Mysql | Engine::Mariadb => WireProtocol::Mysql,
+        })?;
+    }
+    env.reporter.line(format!("load driver: sysbench {}", sysbench.version()));
+    for note in sysbench.notes() {
+        env.reporter.line(format!("sysbench: {note}"));
+    }
+    Ok(sysbench)
 }
 
 /// A glob of `--allow-mismatch` that matches nothing is a slip of the pen.
@@ -303,13 +361,20 @@ pub fn plan(
             Err(left) => left_out.push(left),
         }
     }
+    let suite = match &workload.kind {
+        WorkloadKind::Sysbench(suite) => Some(suite),
+        _ => None,
+    };
     let mut plan = Plan {
         experiment: experiment.name.clone(),
         targets,
         workload: workload.name.clone(),
-        data: Data { tables: workload.tables, rows: workload.rows, seed: workload.seed },
-        warmup_seconds: workload.warmup_seconds,
-        prepared: workload.prepared,
+        fill: fill(env, workload)?,
+        key_seed: workload.seed,
+        warmup_seconds: workload.warmup_seconds(),
+        prepared: suite.is_some_and(|suite| suite.prepared),
+        rate: suite.and_then(|suite| suite.rate),
+        error_limit: suite.map_or(0.0, |suite| suite.error_limit),
         items: items(workload, selection)?,
         placement: workload.placement,
         repeats: experiment.repeats,
@@ -317,6 +382,9 @@ pub fn plan(
         host: here.id,
         boot: here.boot,
         kernel: here.state.kernel,
+        sysbench: None,
+        profile: None,
+        folder: None,
         driver: None,
         cores: placement::cores()?,
     };
@@ -325,106 +393,25 @@ pub fn plan(
     Ok(Some(Planned { plan, left_out, shared }))
 }
 
-/// The selected measurements in run order: with each number of clients, each microbenchmark.
-///
-/// The id of each is the hash of everything in the workload that determines its number: the data,
-/// what is measured, defined statement by statement, and what ran before it in the same visit, as
-/// that leaves changed data and warm caches.
-///
-/// # Errors
-/// For a microbenchmark that is not in the catalogue.
-pub fn items(workload: &Workload, selection: &Selection) -> anyhow::Result<Vec<Measure>> {
-    let mut before = format!(
-        "run 2\nprotocol {}\nzipf {}\ntables {} rows {} seed {}\nwarmup {} prepared {}\n",
-        catalog::protocol::VERSION,
-        catalog::ZIPF_EXPONENT,
-        workload.tables,
-        workload.rows,
-        workload.seed,
-        workload.warmup_seconds,
-        workload.prepared,
-    );
-    let mut items = Vec::new();
-    for &threads in &workload.threads {
-        for name in workload.microbenchmarks.iter().filter(|name| selection.microbenchmark(name)) {
-            let found = catalog::find(name)
-                .with_context(|| format!("`{name}` is no longer in the catalogue"))?;
-            let seconds = match found.duration {
-                DurationClass::Read | DurationClass::Scan => workload.read_seconds,
-                DurationClass::Write => workload.write_seconds,
-            };
-            let line = format!("clients {threads} seconds {seconds} {found:?}\n");
-            items.push(Measure {
-                microbenchmark: name.clone(),
-                group: found.group.as_str().to_owned(),
-                writes: !found.read_only(),
-                threads,
-                seconds,
-                workload_id: Digest::of(format!("{before}measure {line}").as_bytes()),
-            });
-            before.push_str(&format!("after {line}"));
+/// What fills the data directories of a workload.
+fn fill(env: &Env, workload: &Workload) -> anyhow::Result<Fill> {
+    Ok(match &workload.kind {
+        WorkloadKind::Sysbench(suite) => {
+            Fill::Tables(Data { tables: suite.tables, rows: suite.rows, seed: workload.seed })
         }
-    }
-    Ok(items)
+        WorkloadKind::SqlBench(_) | WorkloadKind::InsertBenchmark(_) => Fill::Nothing,
+        WorkloadKind::Command(command) if command.load.is_empty() => Fill::Nothing,
+        WorkloadKind::Command(command) => Fill::Program {
+            words: command.load.clone(),
+            program: bench::command::digest(&env.root, std::iter::once(command.load.as_slice()))?,
+            seed: workload.seed,
+        },
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::select::Names;
-    use crate::matrix::model::{Placement, WorkloadKind};
-
-    fn workload(names: &[&str]) -> Workload {
-        let names = names.iter().map(|name| catalog::find(name).expect("known").name.to_owned());
-        Workload {
-            name: "w".to_owned(),
-            kind: WorkloadKind::Sysbench,
-            tables: 1,
-            rows: 1000,
-            threads: vec![1],
-            microbenchmarks: names.collect(),
-            warmup_seconds: 1.0,
-            read_seconds: 2.0,
-            write_seconds: 3.0,
-            prepared: true,
-            seed: 1,
-            placement: Placement::Auto,
-            span: 0..0,
-        }
-    }
-
-    fn ids(workload: &Workload) -> Vec<Digest> {
-        let items = items(workload, &Selection::default()).expect("known");
-        items.into_iter().map(|item| item.workload_id).collect()
-    }
-
-    #[test]
-    fn workload_id_follows_what_runs_before_and_not_what_runs_after() {
-        let both = ids(&workload(&["scan", "insert"]));
-        assert_eq!(ids(&workload(&["scan"])), both[..1]);
-        assert_ne!(ids(&workload(&["insert"]))[0], both[1], "a read before counts, too");
-        let changes: [fn(&mut Workload); 5] = [
-            |w| w.rows = 1001,
-            |w| w.seed = 2,
-            |w| w.warmup_seconds = 1.5,
-            |w| w.prepared = false,
-            |w| w.read_seconds = 2.5,
-        ];
-        for (index, change) in changes.into_iter().enumerate() {
-            let mut other = workload(&["scan", "insert"]);
-            change(&mut other);
-            let other = ids(&other);
-            assert!(other[0] != both[0] && other[1] != both[1], "change {index}");
-        }
-        let longer = Workload { write_seconds: 4.0, ..workload(&["scan", "insert"]) };
-        assert_eq!(ids(&longer)[0], both[0]);
-        assert_ne!(ids(&longer)[1], both[1]);
-        let full = workload(&["scan", "insert"]);
-        let names = Names { microbenchmarks: full.microbenchmarks.clone(), ..Names::default() };
-        let only = Selection::new(&["insert".to_owned()], &[], &names).expect("known");
-        let alone = items(&full, &only).expect("known");
-        assert_eq!(alone[0].workload_id, ids(&workload(&["insert"]))[0]);
-    }
 
     #[test]
     fn cells_that_cannot_be_had_are_no_failure_and_missing_ones_are() {

@@ -10,6 +10,7 @@ use crate::cmd::bench::{self, Identity, read_records};
 use crate::cmd::build;
 use crate::cmd::load::Loaded;
 use crate::cmd::select::Selection;
+use crate::compare::gate::Gate;
 use crate::compare::{Comparison, Current, Made, Options, compare};
 use crate::env::Env;
 use crate::exit::{Code, coded};
@@ -19,7 +20,7 @@ use crate::matrix::expand::Expansion;
 use crate::matrix::model::{SameCode, Workload};
 use crate::record::store::Store;
 use crate::record::{Mark, Record};
-use crate::report;
+use crate::report::{self, View};
 use crate::server::Settings;
 
 /// Runs the task.
@@ -35,8 +36,14 @@ pub fn run(env: &Env, common: &Common, args: &CompareArgs) -> anyhow::Result<Cod
         bench::count::show(env, common, &loaded, &expansion, base, args.format)?;
         return Ok(Code::Done);
     }
-    let comparison = of_experiment(env, common, &loaded, &expansion, base, Ids::Suite)?;
-    print(&comparison, args.format)?;
+    let gates = args.fail_on.iter().map(|text| Gate::parse(text));
+    let gates = gates.collect::<Result<Vec<_>, _>>().map_err(|text| coded(Code::Input, text))?;
+    let mut comparison = of_experiment(env, common, &loaded, &expansion, base, Ids::Suite)?;
+    for gate in &gates {
+        let judged = gate.judge(&comparison).map_err(|text| coded(Code::Input, text))?;
+        comparison.gates.push(judged);
+    }
+    print(&comparison, &args.view, args.format)?;
     // Beside the runs, for people; programs ask for either.
     if args.format == TableFormat::Text
         && let Some(found) = bench::count::stored(env, common, &loaded, &expansion, base)?
@@ -44,7 +51,29 @@ pub fn run(env: &Env, common: &Common, args: &CompareArgs) -> anyhow::Result<Cod
         println!();
         report::counts::write(&found, args.format, &mut std::io::stdout().lock())?;
     }
-    Ok(Code::Done)
+    Ok(tell_gates(env, &comparison))
+}
+
+/// Tells what the gates came to: one line each, and annotations where GitHub runs this.
+fn tell_gates(env: &Env, comparison: &Comparison) -> Code {
+    let github = std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true");
+    let mut code = Code::Done;
+    for judged in &comparison.gates {
+        if judged.trips.is_empty() {
+            env.reporter.line(format!("gate passed: {}", judged.gate));
+        }
+        for trip in &judged.trips {
+            code = Code::Gate;
+            let text = format!("{}: {}", judged.gate, trip.text());
+            env.reporter.warn(format!("gate tripped: {text}"));
+            if github {
+                // A workflow command; `%` begins an escape in it.
+                let escaped = text.replace('%', "%25").replace(['\n', '\r'], " ");
+                eprintln!("::error title=cargo xtask compare::{escaped}");
+            }
+        }
+    }
+    code
 }
 
 /// What was run alone with `--only` had other items before it than in the whole suite, so it has
@@ -92,7 +121,7 @@ pub fn of_experiment(
         .map(|workload| workloads(env, workload, &selection, ids, &records))
         .transpose()?
         .flatten();
-    let order = workload.map_or(Vec::new(), |workload| workload.microbenchmarks.clone());
+    let order = workload.map_or(Vec::new(), Workload::names);
     let options = Options { current, workloads, order, ..Options::default() };
     let mut comparison = compare(&records, &base, options)?;
     let manifests = Manifests::list(env);
@@ -222,7 +251,7 @@ fn workloads(
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn print(comparison: &Comparison, format: TableFormat) -> anyhow::Result<()> {
-    report::render_comparison(comparison, format, &mut std::io::stdout().lock())?;
+pub fn print(comparison: &Comparison, views: &[View], format: TableFormat) -> anyhow::Result<()> {
+    report::render_comparison(comparison, views, format, &mut std::io::stdout().lock())?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::diag::{self, Diagnostics, nearest};
 use crate::env::Env;
 use crate::exit::{Code, WithCode as _, coded};
 use crate::matrix::expand::{Expansion, expand};
-use crate::matrix::model::{Experiment, Matrix};
+use crate::matrix::model::{Experiment, Matrix, Workload};
 use crate::matrix::read::{self, Known};
 use crate::source;
 use crate::world::World;
@@ -98,7 +98,7 @@ impl Loaded {
         let names = Names {
             builds: (0..expansion.builds()).map(|build| expansion.name(build)).collect(),
             targets: (0..expansion.targets()).map(|target| expansion.target(target).name).collect(),
-            microbenchmarks: workload.map_or(Vec::new(), |found| found.microbenchmarks.clone()),
+            microbenchmarks: workload.map_or(Vec::new(), Workload::names),
         };
         Selection::new(&common.only, &common.skip, &names)
     }

@@ -63,7 +63,7 @@ fn stages(env: &Env, common: &Common, args: &MatrixArgs) -> anyhow::Result<Code>
     // Whatever became of the runs: what is there is shown.
     let ids = compare::Ids::Selected;
     let shown = compare::of_experiment(env, common, &loaded, &expansion, None, ids)
-        .and_then(|comparison| compare::print(&comparison, args.format));
+        .and_then(|comparison| compare::print(&comparison, &[], args.format));
     match (runs, shown) {
         (Ok(code), Ok(())) => Ok(code),
         (Ok(_), Err(error)) => Err(error),

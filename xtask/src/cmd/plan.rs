@@ -157,7 +157,7 @@ fn runs(
     };
     let windows: f64 = bench::items(workload, selection)?
         .iter()
-        .map(|item| item.seconds + workload.warmup_seconds)
+        .map(|item| item.seconds + workload.warmup_seconds())
         .sum();
     let visits = f64::from(experiment.repeats);
     let selected = (0..expansion.targets())

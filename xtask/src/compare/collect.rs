@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
+use catalog::{Better, Metric};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{LeftOut, Made, Metrics, Options};
 use crate::hash::Digest;
-use crate::record::{Mark, Outcome, PlacementUsed, Record, Sample};
+use crate::record::{
+    DeviceUsage, MachineUsage, Mark, Outcome, PlacementUsed, QPS, Rate, Record, Sample,
+};
 
 /// Groups in the order in which they are shown; others follow.
 const GROUPS: [&str; 5] = ["point-1", "point-2", "range-1", "range-2", "writes"];
@@ -66,9 +70,37 @@ pub(super) struct Run {
 /// The numbers of a measured run, per operation where they are an amount.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
-    /// ln(queries per second): the observation.
-    pub ln_qps: f64,
+    /// ln of the metric's value, or minus that where less is better: the observation. More of it is
+    /// better, whatever the metric.
+    pub ln_good: f64,
+    /// Events per second that were asked for and that came of it, where that was less.
+    pub not_held: Option<Rate>,
     metrics: Metrics,
+}
+
+/// A metric without its value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Measured {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Its good direction.
+    pub better: Better,
+}
+
+impl Measured {
+    /// Queries per second.
+    pub fn qps() -> Self {
+        let (name, unit) = (QPS.0.to_owned(), QPS.1.to_owned());
+        Self { name, unit, better: Better::Higher }
+    }
+
+    /// Whether this is queries per second, which need no name in a table.
+    pub fn is_qps(&self) -> bool {
+        self.name == QPS.0
+    }
 }
 
 /// A row's name.
@@ -80,6 +112,25 @@ pub(super) struct Key {
     pub group: String,
     /// Clients.
     pub threads: u32,
+    /// What was measured.
+    pub metric: Measured,
+}
+
+impl Key {
+    fn of(record: &Record, metric: Measured) -> Self {
+        Self {
+            microbenchmark: record.microbenchmark.clone(),
+            group: record.group.clone(),
+            threads: record.threads,
+            metric,
+        }
+    }
+
+    /// Whether two rows are of the same runs.
+    fn same_runs(&self, other: &Self) -> bool {
+        (&self.microbenchmark, &self.group, self.threads)
+            == (&other.microbenchmark, &other.group, other.threads)
+    }
 }
 
 /// All runs of one host.
@@ -93,6 +144,9 @@ pub(super) struct Host {
     /// What a target with this id is made of: the first record says.
     made: HashMap<(usize, usize), Made>,
     runs: HashMap<(usize, usize), Vec<Run>>,
+    /// Runs that failed, with their target and a key whose metric is not known: they belong to
+    /// every row that measured runs of their kind have.
+    failed: Vec<(Key, usize, Run)>,
 }
 
 /// The runs that count.
@@ -119,27 +173,50 @@ impl Host {
     /// One more record.
     pub(super) fn add(&mut self, record: &Record) {
         let target = self.targets.number(&record.target);
-        let key = self.keys.number(&Key {
-            microbenchmark: record.microbenchmark.clone(),
-            group: record.group.clone(),
-            threads: record.threads,
-        });
-        let run = Run {
+        let run = |outcome: Result<Numbers, String>, this: &mut Self| Run {
             block: record.block,
             started: record.started.parse().ok().map(|time: Timestamp| {
                 time.as_second() as f64 + f64::from(time.subsec_nanosecond()) * 1e-9
             }),
-            context: self.context(record),
-            target_id: self.target_ids.number(&record.target_id),
-            workload_id: self.workload_ids.number(&record.workload_id),
+            context: this.context(record),
+            target_id: this.target_ids.number(&record.target_id),
+            workload_id: this.workload_ids.number(&record.workload_id),
             mark: record.audit.clone().map(Box::new),
-            outcome: match &record.outcome {
-                Outcome::Ok(sample) => numbers(sample),
-                Outcome::Failed { reason, .. } => Err(reason.clone()),
-            },
+            outcome,
         };
-        self.made.entry((target, run.target_id)).or_insert_with(|| Made::of(record));
-        self.runs.entry((key, target)).or_default().push(run);
+        let id = self.target_ids.number(&record.target_id);
+        self.made.entry((target, id)).or_insert_with(|| Made::of(record));
+        match &record.outcome {
+            Outcome::Ok(sample) => {
+                for figure in sample.figures() {
+                    let outcome = numbers(sample, &figure);
+                    let Metric { name, unit, better, .. } = figure;
+                    let key = Key::of(record, Measured { name, unit, better });
+                    let key = self.keys.number(&key);
+                    let run = run(outcome, self);
+                    self.runs.entry((key, target)).or_default().push(run);
+                }
+            }
+            Outcome::Failed { reason, .. } => {
+                let run = run(Err(reason.clone()), self);
+                self.failed.push((Key::of(record, Measured::qps()), target, run));
+            }
+        }
+    }
+
+    /// Gives each failed run to the rows that it would have had values in.
+    fn spread_failures(&mut self) {
+        for (key, target, run) in std::mem::take(&mut self.failed) {
+            let mut rows: Vec<usize> = (0..self.keys.values.len())
+                .filter(|row| self.keys.values[*row].same_runs(&key))
+                .collect();
+            if rows.is_empty() {
+                rows.push(self.keys.number(&key));
+            }
+            for row in rows {
+                self.runs.entry((row, target)).or_default().push(run.clone());
+            }
+        }
     }
 
     /// A host has few boots, placements and drivers, so a search from the end is short.
@@ -159,6 +236,7 @@ impl Host {
     /// The runs that count: of one target id each (the options' have been picked already, else the
     /// latest), of the options' workload id of each row (else the latest), and one per block.
     pub(super) fn select(mut self, options: &Options, left_out: &mut LeftOut) -> Selected {
+        self.spread_failures();
         self.keep_latest(
             |(_, target), run| (*target, run.target_id),
             |counts| {
@@ -302,45 +380,82 @@ fn order(keys: &[Key], microbenchmarks: &[String]) -> Vec<usize> {
             places.get(key.microbenchmark.as_str()).copied().unwrap_or(usize::MAX),
             first[key.microbenchmark.as_str()],
             key.threads,
+            // Metrics in the order in which they are told.
+            *index,
         )
     });
     order
 }
 
-/// The numbers of a sample, or why it cannot be compared.
-fn numbers(sample: &Sample) -> Result<Numbers, String> {
-    let qps = sample.qps();
-    if sample.queries == 0 || !qps.is_finite() || qps <= 0.0 {
-        let (queries, seconds) = (sample.queries, sample.seconds);
-        return Err(format!("{queries} queries in {seconds} s are no throughput"));
+/// The numbers of one metric of a sample, or why it cannot be compared.
+fn numbers(sample: &Sample, figure: &Metric) -> Result<Numbers, String> {
+    let Metric { name, value, unit, better } = figure;
+    if name == QPS.0 && sample.queries == 0 && sample.metrics.is_empty() {
+        return Err(format!("0 queries in {} s are no throughput", sample.seconds));
     }
-    let per_query = |amount: f64| amount / sample.queries as f64;
+    if !value.is_finite() || *value <= 0.0 {
+        return Err(format!("{value} {unit} of `{name}` can be no part of a ratio"));
+    }
+    // What a metric that is a rate counts is an operation; of others nobody knows how many.
+    let operations = match (sample.metrics.is_empty(), unit.as_str()) {
+        (true, _) => Some(sample.queries as f64),
+        (false, "1/s") => Some(value * sample.seconds),
+        (false, _) => None,
+    };
+    let per_operation = |amount: f64| operations.map(|operations| amount / operations);
+    let server_cpu = sample.server.user_seconds + sample.server.system_seconds;
+    let client_cpu = sample.client.user_seconds + sample.client.system_seconds;
+    let machine = sample.machine.as_ref();
+    let device = machine.and_then(|machine| machine.device.as_ref());
+    let of_machine = |of: fn(&MachineUsage) -> f64| machine.and_then(|it| per_operation(of(it)));
+    let of_device = |of: fn(&DeviceUsage) -> f64| device.and_then(|it| per_operation(of(it)));
     let metrics = Metrics {
         runs: 1,
-        qps,
-        server_cpu_us: per_query((sample.server.user_seconds + sample.server.system_seconds) * 1e6),
-        client_cpu_us: per_query((sample.client.user_seconds + sample.client.system_seconds) * 1e6),
-        context_switches: per_query(sample.server.context_switches as f64),
-        read_kib: per_query(sample.server.read_kib),
-        written_kib: per_query(sample.server.written_kib),
-        p99_us: sample.latency.p99_us as f64,
+        value: *value,
+        server_cpu_us: per_operation(server_cpu * 1e6),
+        client_cpu_us: per_operation(client_cpu * 1e6),
+        context_switches: per_operation(sample.server.context_switches as f64),
+        read_kib: per_operation(sample.server.read_kib),
+        written_kib: per_operation(sample.server.written_kib),
+        machine_cpu_us: of_machine(|it| (it.user_seconds + it.system_seconds) * 1e6),
+        machine_context_switches: of_machine(|it| it.context_switches as f64),
+        device_reads: of_device(|it| it.reads as f64),
+        device_read_kib: of_device(|it| it.read_kib),
+        device_written_kib: of_device(|it| it.written_kib),
+        memory_kib: sample.sizes.and_then(|sizes| sizes.memory_kib),
+        data_kib: sample.sizes.map(|sizes| sizes.data_kib),
+        p99_us: (sample.latency.max_us > 0).then_some(sample.latency.p99_us as f64),
     };
-    Ok(Numbers { ln_qps: qps.ln(), metrics })
+    let ln_good = match better {
+        Better::Higher => value.ln(),
+        Better::Lower => -value.ln(),
+    };
+    Ok(Numbers { ln_good, not_held: sample.rate.filter(|rate| !rate.held()), metrics })
 }
 
-/// Plain means over the measured runs; QPS by the geometric mean, as ratios are.
+/// Plain means over the measured runs; the metric itself by the geometric mean, as ratios are.
 pub(super) fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Metrics> {
     let all: Vec<&Numbers> = runs.filter_map(|run| run.outcome.as_ref().ok()).collect();
     let count = all.len() as f64;
-    let mean = |of: fn(&Numbers) -> f64| all.iter().map(|numbers| of(numbers)).sum::<f64>() / count;
+    let mean = |of: fn(&Metrics) -> Option<f64>| {
+        let values: Option<Vec<f64>> = all.iter().map(|numbers| of(&numbers.metrics)).collect();
+        Some(values?.iter().sum::<f64>() / count)
+    };
     (!all.is_empty()).then(|| Metrics {
         runs: all.len() as u32,
-        qps: mean(|n| n.ln_qps).exp(),
-        server_cpu_us: mean(|n| n.metrics.server_cpu_us),
-        client_cpu_us: mean(|n| n.metrics.client_cpu_us),
-        context_switches: mean(|n| n.metrics.context_switches),
-        read_kib: mean(|n| n.metrics.read_kib),
-        written_kib: mean(|n| n.metrics.written_kib),
-        p99_us: mean(|n| n.metrics.p99_us),
+        value: (all.iter().map(|n| n.metrics.value.ln()).sum::<f64>() / count).exp(),
+        server_cpu_us: mean(|m| m.server_cpu_us),
+        client_cpu_us: mean(|m| m.client_cpu_us),
+        context_switches: mean(|m| m.context_switches),
+        read_kib: mean(|m| m.read_kib),
+        written_kib: mean(|m| m.written_kib),
+        machine_cpu_us: mean(|m| m.machine_cpu_us),
+        machine_context_switches: mean(|m| m.machine_context_switches),
+        device_reads: mean(|m| m.device_reads),
+        device_read_kib: mean(|m| m.device_read_kib),
+        device_written_kib: mean(|m| m.device_written_kib),
+        memory_kib: mean(|m| m.memory_kib),
+        data_kib: mean(|m| m.data_kib),
+        p99_us: mean(|m| m.p99_us),
     })
 }

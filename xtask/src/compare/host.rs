@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::collect::{Key, Run, Selected, means};
 use super::{
-    Cell, CellResult, Drift, Failure, GroupCell, GroupRow, HostComparison, LeftOut, Metrics, Row,
+    Cell, CellResult, Drift, Failure, GroupCell, GroupRow, HostComparison, LeftOut, Metrics,
+    NotHeld, Row,
 };
 use crate::stats::Estimate;
 use crate::stats::estimate::{differences, estimates, paired};
 use crate::stats::summary::{common_slope, mean, spread};
 
-/// ln(QPS) per block; `None` where a run was not measured or is no partner of the base's run.
+/// The observation ([`super::collect::Numbers`]) per block; `None` where a run was not measured or
+/// is no partner of the base's run.
 type Series = Vec<Option<f64>>;
 
 /// A row with the observations that its cells were made from, over all blocks of the host.
@@ -63,14 +65,14 @@ fn measured(
     others: &[(&str, &Vec<Option<Run>>)],
     left_out: &mut LeftOut,
 ) -> Measured {
-    let ln_qps = |run: &Run| run.outcome.as_ref().ok().map(|numbers| numbers.ln_qps);
-    let of_base: Series = base.iter().map(|run| run.as_ref().and_then(ln_qps)).collect();
+    let ln_good = |run: &Run| run.outcome.as_ref().ok().map(|numbers| numbers.ln_good);
+    let of_base: Series = base.iter().map(|run| run.as_ref().and_then(ln_good)).collect();
     let of_targets: Vec<Series> = others
         .iter()
         .map(|(_, runs)| {
             let partner = |(run, base): (&Option<Run>, &Option<Run>)| {
                 let (run, base) = (run.as_ref()?, base.as_ref()?);
-                let (value, _) = (ln_qps(run)?, ln_qps(base)?);
+                let (value, _) = (ln_good(run)?, ln_good(base)?);
                 if run.context != base.context {
                     left_out.other_boot += 1;
                     return None;
@@ -90,15 +92,17 @@ fn measured(
             let metrics = means(runs.iter().flatten());
             let result = CellResult::of(&differences(&of_base, series), estimate)
                 .unwrap_or_else(|| no_ratio(metrics.as_ref(), &failures, &base_failures));
-            Cell { target: (*target).into(), result, metrics, failures }
+            Cell { target: (*target).into(), result, metrics, failures, not_held: not_held(runs) }
         })
         .collect();
     let row = Row {
         microbenchmark: key.microbenchmark.clone(),
         group: key.group.clone(),
         threads: key.threads,
+        metric: key.metric.clone(),
         base: means(base.iter().flatten()),
         base_failures,
+        base_not_held: not_held(base),
         cells,
     };
     Measured { row, base: of_base, targets: of_targets }
@@ -126,6 +130,14 @@ fn failures(runs: &[Option<Run>]) -> Vec<Failure> {
         Some(Failure { block: run.block, reason })
     };
     runs.iter().flatten().filter_map(failure).collect()
+}
+
+fn not_held(runs: &[Option<Run>]) -> Vec<NotHeld> {
+    let one = |run: &Run| {
+        let rate = run.outcome.as_ref().ok()?.not_held?;
+        Some(NotHeld { block: run.block, asked: rate.asked, got: rate.got })
+    };
+    runs.iter().flatten().filter_map(one).collect()
 }
 
 /// One row per group and number of clients, in the order of the rows.
@@ -254,7 +266,7 @@ fn drift(data: &Selected, base: usize) -> Option<Drift> {
         for run in runs[base].iter().flatten() {
             let (Some(started), Ok(numbers)) = (run.started, &run.outcome) else { continue };
             let boot = data.contexts[run.context].boot.as_str();
-            by_boot.entry(boot).or_default().push((started / 3600.0, numbers.ln_qps));
+            by_boot.entry(boot).or_default().push((started / 3600.0, numbers.ln_good));
         }
         for (_, points) in by_boot.into_iter().filter(|(_, points)| points.len() >= 3) {
             let low = points.iter().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);

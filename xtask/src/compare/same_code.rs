@@ -68,6 +68,7 @@ impl HostComparison {
                     result: CellResult::SameCode,
                     metrics: row.base,
                     failures: Vec::new(),
+                    not_held: row.base_not_held.clone(),
                 },
             };
             set(&mut row.cells, place, at, cell);

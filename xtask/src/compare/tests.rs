@@ -5,6 +5,7 @@ use crate::matrix::model::Placement;
 use crate::record::testing::{failed, record};
 use crate::record::{Outcome, Record};
 use crate::stats::Method;
+use crate::stats::Verdict;
 
 fn run(records: &[Record]) -> Comparison {
     compare(records, "base", Options::default()).expect("comparable")
@@ -43,13 +44,13 @@ fn ratio_is_the_geometric_mean_of_the_pairs() {
     let host = &comparison.hosts[0];
     assert_eq!((host.blocks, host.targets.as_slice()), (5, &["t".to_owned()][..]));
     let base = host.rows[0].base.expect("measured");
-    near(base.qps, (1000.0_f64 * 700.0 * 1300.0 * 900.0 * 1100.0).powf(0.2));
-    near(base.server_cpu_us, 80.0);
-    near(base.client_cpu_us, 20.0);
-    near(base.context_switches, 2.0);
-    near(base.written_kib, 0.5);
-    near(base.p99_us, 300.0);
-    assert_eq!((base.runs, base.read_kib), (5, 0.0));
+    near(base.value, (1000.0_f64 * 700.0 * 1300.0 * 900.0 * 1100.0).powf(0.2));
+    near(base.server_cpu_us.expect("known"), 80.0);
+    near(base.client_cpu_us.expect("known"), 20.0);
+    near(base.context_switches.expect("known"), 2.0);
+    near(base.written_kib.expect("known"), 0.5);
+    near(base.p99_us.expect("known"), 300.0);
+    assert_eq!((base.runs, base.read_kib), (5, Some(0.0)));
 }
 
 #[test]
@@ -384,4 +385,65 @@ fn what_is_hidden_still_counts() {
     assert!(host.rows.iter().all(|row| row.cells.len() == 1));
     assert!(host.groups.iter().all(|group| group.group == host.rows[0].group));
     assert!(host.groups.iter().all(|group| group.cells.len() == 1));
+}
+
+#[test]
+fn metrics_of_a_program_are_rows_of_their_own_and_less_can_be_better() {
+    use catalog::{Better, Metric};
+
+    use crate::record::Outcome;
+
+    let told = |target: &str, block: u32, tps: f64, ms: f64| {
+        let mut record = record(target, "tpcb", block, 1.0);
+        let Outcome::Ok(sample) = &mut record.outcome else { panic!("measured") };
+        (sample.queries, sample.latency.max_us) = (0, 0);
+        let metric = |name: &str, value, unit: &str, better| {
+            let (name, unit) = (name.to_owned(), unit.to_owned());
+            Metric { name, value, unit, better }
+        };
+        sample.metrics = vec![
+            metric("tps", tps, "1/s", Better::Higher),
+            metric("latency", ms, "ms", Better::Lower),
+        ];
+        record
+    };
+    let mut records: Vec<Record> = (1..=4)
+        .flat_map(|block| {
+            let noise = f64::from(block) * 0.001;
+            [told("base", block, 100.0 + noise, 10.0), told("t", block, 50.0, 20.0 + noise)]
+        })
+        .collect();
+    records.push(failed("t", "tpcb", 5, "no answer"));
+    let comparison = compare(&records, "base", Options::default()).expect("comparable");
+    let rows = &comparison.hosts[0].rows;
+    let names: Vec<&str> = rows.iter().map(|row| row.metric.name.as_str()).collect();
+    assert_eq!(names, ["tps", "latency"]);
+    for row in rows {
+        let judged = row.cells[0].result.judged().expect("judged");
+        assert!((judged.ratio - 0.5).abs() < 0.001, "{}: {}", row.metric.name, judged.ratio);
+        assert_eq!(judged.verdict, Verdict::Slower);
+        assert_eq!(row.cells[0].failures.len(), 1, "a failed run is a failure of every metric");
+    }
+    let [tps, latency] = [&rows[0], &rows[1]].map(|row| row.base.expect("measured"));
+    near(latency.value, 10.0);
+    assert!(tps.server_cpu_us.is_some() && latency.server_cpu_us.is_none(), "per operation");
+    assert_eq!(tps.p99_us, None);
+}
+
+#[test]
+fn a_value_that_can_be_no_part_of_a_ratio_is_a_failure() {
+    use crate::record::Outcome;
+
+    let mut zero = record("t", "scan", 1, 10.0);
+    let Outcome::Ok(sample) = &mut zero.outcome else { panic!("measured") };
+    let (name, unit) = ("seconds".to_owned(), "s".to_owned());
+    let better = catalog::Better::Lower;
+    sample.metrics = vec![catalog::Metric { name, value: 0.0, unit, better }];
+    let base = Record { target: "base".to_owned(), ..zero.clone() };
+    let comparison = compare(&[base, zero], "base", Options::default()).expect("comparable");
+    let result = &comparison.hosts[0].rows[0].cells[0].result;
+    assert!(
+        matches!(result, CellResult::Failed { reason } if reason.contains("0 s of `seconds`")),
+        "{result:?}"
+    );
 }

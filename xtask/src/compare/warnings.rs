@@ -121,11 +121,11 @@ fn shift(host: &HostComparison, rule: &Rule) -> Option<String> {
 }
 
 fn client_bound(host: &HostComparison) -> Option<String> {
-    let bound = |metrics: &Metrics| {
-        let all = metrics.client_cpu_us + metrics.server_cpu_us;
-        all > 0.0 && metrics.client_cpu_us / all > CLIENT_SHARE
+    let bound = |metrics: &Metrics| -> Option<bool> {
+        let (client, server) = (metrics.client_cpu_us?, metrics.server_cpu_us?);
+        Some(client / (client + server) > CLIENT_SHARE)
     };
-    let rows = names(host, |row| row.base.as_ref().is_some_and(bound));
+    let rows = names(host, |row| row.base.as_ref().and_then(bound) == Some(true));
     (!rows.is_empty()).then(|| {
         format!(
             "the load driver used more CPU than the server ({}): differences between servers are \

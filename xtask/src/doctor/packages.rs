@@ -49,7 +49,8 @@ impl Manager {
     /// `toolchains/<name>.toml`.
     pub fn packages(self, tool: &str) -> Vec<String> {
         /// Named alike everywhere.
-        const TOOLS: [&str; 8] = ["make", "patch", "git", "curl", "perl", "bison", "flex", "cmake"];
+        const TOOLS: [&str; 9] =
+            ["make", "patch", "git", "curl", "perl", "bison", "flex", "cmake", "sysbench"];
         let own = TOOLS.iter().copied().find(|known| *known == tool);
         own.or_else(|| self.header(tool)).map(str::to_owned).into_iter().collect()
     }

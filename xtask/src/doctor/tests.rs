@@ -317,3 +317,24 @@ fn compilers_are_looked_for_as_builds_do_it() {
     assert_eq!(probe.compilers["gcc-1"], Err("gcc-1 not found".to_owned()));
     assert_eq!(probe.compiler_packages.len(), 2);
 }
+
+#[test]
+fn workloads_tell_what_they_run() {
+    let file = crate::diag::File::new(
+        "matrix.toml",
+        "schema = 1\n[source.s]\nengine = 'mysql'\nversion = '5.6.51'\n\
+         sha256 = '0000000000000000000000000000000000000000000000000000000000000000'\n\
+         origins = ['https://example.org/s.tar.gz']\n\
+         [workload.a]\nkind = 'sysbench'\nrows = 1\ndriver = 'sysbench'\n\
+         [workload.b]\nkind = 'sysbench'\nrows = 1\n\
+         [workload.c]\nkind = 'sql-bench'\nsource = 's'\n",
+    );
+    let known = crate::matrix::read::Known { names: vec!["scan"], find: |_| Some("scan") };
+    let matrix = crate::matrix::read::parse(&file, &known).unwrap_or_else(|e| panic!("{e}"));
+    let tools = |index: usize| -> Vec<&str> {
+        let mut needs = Needs::default();
+        needs.workload(&matrix.workloads[index]);
+        needs.tools.into_iter().map(|(tool, _)| tool).collect()
+    };
+    assert_eq!([tools(0), tools(1), tools(2)], [vec!["sysbench"], vec![], vec!["perl"]]);
+}

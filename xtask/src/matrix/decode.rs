@@ -200,6 +200,19 @@ impl<'a> Entry<'a> {
         found
     }
 
+    /// A number within bounds.
+    pub fn number(&self, low: f64, high: f64, mistakes: &mut Mistakes) -> Option<f64> {
+        let found = match self.node.get_ref() {
+            DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
+            _ => integer_of(self.node).map(|number| number as f64),
+        };
+        let found = found.filter(|number| (low..=high).contains(number));
+        if found.is_none() {
+            self.wrong(self.node, &format!("a number from {low} to {high}"), mistakes);
+        }
+        found
+    }
+
     /// True or false.
     pub fn boolean(&self, mistakes: &mut Mistakes) -> Option<bool> {
         let found = self.node.get_ref().as_bool();

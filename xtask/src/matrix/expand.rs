@@ -289,7 +289,7 @@ impl<'m> Expansion<'m> {
     pub fn runs(&self) -> u64 {
         let Some(workload) = self.experiment.workload else { return 0 };
         let workload = &self.scope.matrix.workloads[workload];
-        let per_target = workload.microbenchmarks.len() * workload.threads.len();
+        let per_target = workload.names().len() * workload.threads.len();
         self.targets.len() as u64 * per_target as u64 * u64::from(self.experiment.repeats)
     }
 

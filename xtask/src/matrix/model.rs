@@ -12,6 +12,13 @@ use crate::matrix::expr::Expr;
 use crate::matrix::pattern::Pattern;
 use crate::matrix::version::Version;
 
+mod workload;
+
+pub use workload::{
+    CommandTest, CommandWorkload, InsertBenchmark, LoadDriver, MetricRule, Placement, SqlBench,
+    Suite, Workload, WorkloadKind,
+};
+
 /// A DBMS family with a recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -315,62 +322,6 @@ pub struct Config {
     pub options: ServerOptions,
     /// Where it stands.
     pub span: Span,
-}
-
-/// What is run against each target.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Workload {
-    /// The key in the file.
-    pub name: String,
-    /// The kind; only `sysbench` (the microbenchmarks of [`catalog`]) so far.
-    pub kind: WorkloadKind,
-    /// How many tables.
-    pub tables: u32,
-    /// Rows per table.
-    pub rows: u64,
-    /// Numbers of clients; each microbenchmark runs once with each.
-    pub threads: Vec<u32>,
-    /// Names from the catalogue, in run order.
-    pub microbenchmarks: Vec<String>,
-    /// Seconds before the measured window.
-    pub warmup_seconds: f64,
-    /// Length of the measured window of read microbenchmarks.
-    pub read_seconds: f64,
-    /// Length of the measured window of write microbenchmarks.
-    pub write_seconds: f64,
-    /// Whether statements are prepared.
-    pub prepared: bool,
-    /// Seed of the data and of the keys: the same keys on every target of a block.
-    pub seed: u64,
-    /// Which cores server and client run on.
-    pub placement: Placement,
-    /// Where it stands.
-    #[serde(skip)]
-    pub span: Span,
-}
-
-/// The kind of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkloadKind {
-    /// The microbenchmarks, by the built-in driver.
-    Sysbench,
-}
-
-/// Which cores server and client run on (see METHODOLOGY.md, "Placement").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// `split` with four physical cores or more, else `together` for one client and `free` for
-    /// several.
-    Auto,
-    /// The kernel decides.
-    Free,
-    /// Server and client on one core, the same one.
-    Together,
-    /// The client on cores of its own: a quarter of them, the server on the others.
-    Split,
 }
 
 /// What is compared.

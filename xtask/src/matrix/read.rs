@@ -62,16 +62,17 @@ fn read<'a>(file: &File, root: &'a DeTable<'a>, known: &Known, mistakes: &mut Mi
     let experiments = section("experiment", mistakes);
     table.finish(mistakes);
 
+    let sources = source::read(sources, mistakes);
     let mut matrix = Matrix {
         file: file.clone(),
         default_experiment: default.as_ref().map(|text| text.text.to_owned()),
-        sources: source::read(sources, mistakes),
         axes: axis::read(&axes, mistakes),
         run_axes: axis::read_run(&run_axes, mistakes),
         variants: Vec::new(),
         configs: config::read(configs, mistakes),
-        workloads: workload::read(workloads, known, mistakes),
+        workloads: workload::read(workloads, &sources, known, mistakes),
         experiments: Vec::new(),
+        sources,
     };
     axis::check_conditions(&matrix, mistakes);
     matrix.variants = read_variants(&variants, &matrix.axes, mistakes);

@@ -72,7 +72,7 @@ fn sample(qps: f64) -> Sample {
         rows: queries as u64,
         errors: vec![],
         queries_per_second: vec![],
-        latency: Latency { p99_us: 300, ..Latency::default() },
+        latency: Latency { p99_us: 300, max_us: 400, ..Latency::default() },
         server: ServerUsage {
             user_seconds: queries * 60e-6,
             system_seconds: queries * 20e-6,
@@ -85,5 +85,11 @@ fn sample(qps: f64) -> Sample {
             system_seconds: queries * 5e-6,
             context_switches: queries as u64,
         },
+        machine: None,
+        sizes: None,
+        streams: Vec::new(),
+        maintained: None,
+        rate: None,
+        metrics: Vec::new(),
     }
 }

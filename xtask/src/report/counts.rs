@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context as _;
 
 use super::table::{Cell, Column, Part, Table, TableRow, Tone};
-use super::{Style, text, tsv};
+use super::{Style, markdown, text, tsv};
 use crate::cli::TableFormat;
 use crate::compare::counts::{CountCell, Counts, Figure, HostCounts};
 
@@ -16,7 +16,9 @@ use crate::compare::counts::{CountCell, Counts, Figure, HostCounts};
 pub fn write(counts: &Counts, format: TableFormat, out: &mut dyn Write) -> anyhow::Result<()> {
     let written = match format {
         TableFormat::Text => text::write(&document(counts), Style::of_stdout(), out),
+        TableFormat::Md => markdown::write(&document(counts), out),
         TableFormat::Tsv => tsv::write(&tidy(counts), out),
+        TableFormat::Csv => tsv::write_csv(&tidy(counts), out),
         TableFormat::Json => serde_json::to_writer_pretty(&mut *out, counts)
             .map_err(std::io::Error::from)
             .and_then(|()| writeln!(out)),

@@ -96,6 +96,31 @@ impl Cell {
 }
 
 impl Table {
+    /// The same with the headings inside the table as a first column, for formats without such.
+    pub fn with_sections_as_column(&self) -> Self {
+        if !self.rows.iter().any(|row| matches!(row, TableRow::Section(_))) {
+            return self.clone();
+        }
+        let mut section = String::new();
+        let mut rows = Vec::new();
+        for row in &self.rows {
+            match row {
+                TableRow::Section(name) => section.clone_from(name),
+                TableRow::Cells(cells) => {
+                    let mut all = vec![Cell::plain(section.clone())];
+                    all.extend(cells.iter().map(|cell| Cell {
+                        text: cell.text.trim_start().to_owned(),
+                        tone: cell.tone,
+                    }));
+                    rows.push(TableRow::Cells(all));
+                }
+            }
+        }
+        let mut columns = vec![Column::left("section")];
+        columns.extend(self.columns.iter().cloned());
+        Self { columns, rows, fixed: self.fixed + 1, ..self.clone() }
+    }
+
     /// The mark of a footnote with this text: a new one, or that of the same text before.
     pub fn footnote(&mut self, text: String) -> String {
         if let Some((mark, _)) = self.footnotes.iter().find(|(_, other)| *other == text) {

@@ -1,12 +1,14 @@
 //! The comparison as one long table, one value per field: for programs and spreadsheets.
 
+use catalog::Better;
+
 use super::View;
 use super::table::{Cell, Column, Table, TableRow};
 use crate::compare::{CellResult, Comparison, HostComparison};
 use crate::stats::Verdict;
 
 /// The header: a stable interface. New columns are added at the end.
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 30] = [
     "experiment",
     "host",
     "kind",
@@ -24,8 +26,8 @@ const COLUMNS: [&str; 27] = [
     "p",
     "adjusted_p",
     "more_blocks",
-    "base_qps",
-    "qps",
+    "base_value",
+    "value",
     "failed_runs",
     "reason",
     "rows",
@@ -34,6 +36,9 @@ const COLUMNS: [&str; 27] = [
     "avg",
     "median",
     "notes",
+    "metric",
+    "unit",
+    "better",
 ];
 
 /// A row in the making: fields by name, empty where nothing applies.
@@ -60,15 +65,24 @@ pub fn tidy(comparison: &Comparison, views: &[View]) -> Table {
         common.set("experiment", &comparison.experiment);
         common.set("host", &host.host);
         common.set("base", &comparison.base);
-        if views.contains(&View::Full) {
+        if views.contains(&View::Full) || views.contains(&View::Compact) {
             for row in &host.rows {
                 let mut of_row = common.clone();
                 of_row.set("kind", "microbenchmark");
                 of_row.set("group", &row.group);
                 of_row.set("name", &row.microbenchmark);
                 of_row.set("threads", row.threads);
+                of_row.set("metric", &row.metric.name);
+                of_row.set("unit", &row.metric.unit);
+                of_row.set(
+                    "better",
+                    match row.metric.better {
+                        Better::Higher => "higher",
+                        Better::Lower => "lower",
+                    },
+                );
                 if let Some(base) = row.base {
-                    of_row.set("base_qps", base.qps);
+                    of_row.set("base_value", base.value);
                 }
                 rows.extend(row.cells.iter().map(|cell| {
                     let mut line = of_row.clone();
@@ -115,7 +129,7 @@ fn microbenchmark(mut line: Line, cell: &crate::compare::Cell) -> TableRow {
     line.set("target", &cell.target);
     line.set("failed_runs", cell.failures.len());
     if let Some(metrics) = cell.metrics {
-        line.set("qps", metrics.qps);
+        line.set("value", metrics.value);
     }
     if let Some(last) = cell.failures.last() {
         line.set("reason", &last.reason);

@@ -1,21 +1,31 @@
 //! Views: which tables a comparison is shown as.
 
+use catalog::Better;
+use clap::ValueEnum;
+
 use crate::compare::{
-    Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, NoteKind,
-    Row,
+    Cell as Compared, CellResult, Comparison, GroupCell, HostComparison, Judged, LeftOut, Measured,
+    NotHeld, NoteKind, Row,
 };
 use crate::sizes;
 use crate::stats::{Method, Verdict};
 
-use super::table::{Cell, Column, Part, Table, TableRow, Tone};
+use super::table::{Align, Cell, Column, Part, Table, TableRow, Tone};
+use super::{metrics, times};
 
 /// A way to look at a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum View {
-    /// Every microbenchmark against every target.
+    /// Every microbenchmark against every target, with intervals and verdicts.
     Full,
+    /// The same with ratios only.
+    Compact,
     /// Minimum, maximum, average, median and geometric mean per group.
     Groups,
+    /// CPU, context switches and I/O per operation, absolute and relative.
+    Metrics,
+    /// Metrics of which less is better, relative in their own direction.
+    Times,
 }
 
 /// The text report: what it is, per host the tables of each view, verdicts and warnings.
@@ -28,7 +38,14 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
             let notes = Notes { host, all: index == 0 };
             match view {
                 View::Full => parts.push(Part::Table(full(&comparison.base, host, notes))),
+                View::Compact => parts.push(Part::Table(compact(&comparison.base, host, notes))),
                 View::Groups => parts.push(Part::Table(groups(host, notes))),
+                View::Metrics => {
+                    parts.extend(metrics::tables(&comparison.base, host).map(Part::Table));
+                }
+                View::Times => {
+                    parts.extend(times::table(&comparison.base, host).map(Part::Table));
+                }
             }
         }
         let verdicts = verdicts(host);
@@ -50,14 +67,22 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
 
 fn explanation(comparison: &Comparison) -> Vec<String> {
     let delta = comparison.rule.delta * 100.0;
+    let rows = || comparison.hosts.iter().flat_map(|host| &host.rows);
+    let (what, of) = match rows().all(|row| row.metric.is_qps()) {
+        true => ("QPS of each target", "QPS of the target / QPS of the base"),
+        false if rows().all(|row| row.metric.better == Better::Higher) => {
+            ("each target", "target / base")
+        }
+        false => ("each target", "target / base (base / target where less is better)"),
+    };
     vec![
         format!(
-            "Experiment `{}`: QPS of each target relative to the base `{}`; above 1 is faster.",
+            "Experiment `{}`: {what} relative to the base `{}`; above 1 is faster.",
             comparison.experiment, comparison.base
         ),
         format!(
-            "An entry is `ratio [low, high] verdict`: the geometric mean over blocks of QPS of the \
-             target / QPS of the base, its {:.0}% interval, and what may be claimed:",
+            "An entry is `ratio [low, high] verdict`: the geometric mean over blocks of {of}, its \
+             {:.0}% interval, and what may be claimed:",
             comparison.level * 100.0
         ),
         format!("- faster, slower: a difference is shown, and it is {delta}% or more"),
@@ -109,11 +134,47 @@ impl Notes<'_> {
     }
 }
 
+/// As [`full`], a ratio of two digits per entry; `*` where no difference is shown.
+fn compact(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
+    let mut unsure = false;
+    let mut short = |table: &mut Table, result: &CellResult| {
+        let Some(ratio) = result.ratio() else { return entry(table, result) };
+        let verdict = result.judged().map(|judged| judged.verdict);
+        let (mark, tone) = match verdict {
+            Some(Verdict::Faster) => ("", Tone::Good),
+            Some(Verdict::Slower) => ("", Tone::Bad),
+            Some(Verdict::Same | Verdict::Small) => ("", Tone::Plain),
+            Some(Verdict::Undecided { .. }) | None => ("*", Tone::Faint),
+        };
+        unsure |= !mark.is_empty();
+        Cell { text: format!("{ratio:.2}{mark}"), tone }
+    };
+    let mut table = rows(base, host, notes, &mut short);
+    for column in table.columns.iter_mut().skip(2) {
+        column.align = Align::Right;
+    }
+    if unsure {
+        let text = "undecided, or one pair only: no difference may be claimed";
+        table.footnotes.insert(0, ("*".to_owned(), text.to_owned()));
+    }
+    table
+}
+
 /// Rows: microbenchmarks by group. Columns: the base's QPS, then the targets.
 fn full(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
+    rows(base, host, notes, &mut entry)
+}
+
+fn rows(
+    base: &str,
+    host: &HostComparison,
+    notes: Notes<'_>,
+    entry: &mut dyn FnMut(&mut Table, &CellResult) -> Cell,
+) -> Table {
     let several = host.rows.iter().any(|row| row.threads != host.rows[0].threads);
     let mut table = Table { fixed: 2, ..Table::default() };
-    let base_qps = notes.marked(&mut table, "base QPS", base);
+    let only_qps = host.rows.iter().all(|row| row.metric.is_qps());
+    let base_qps = notes.marked(&mut table, if only_qps { "base QPS" } else { "base" }, base);
     table.columns = vec![Column::left("microbenchmark"), Column::right(base_qps)];
     for target in &host.targets {
         let heading = notes.marked(&mut table, target, target);
@@ -127,20 +188,34 @@ fn full(base: &str, host: &HostComparison, notes: Notes<'_>) -> Table {
         }
         let threads = if several { format!(" x{}", row.threads) } else { String::new() };
         let mut cells = vec![
-            Cell::plain(format!("  {}{threads}", row.microbenchmark)),
-            base_cell(&mut table, row, base),
+            Cell::plain(format!("  {}{threads}{}", row.microbenchmark, metric(row))),
+            Cell::default(),
         ];
+        let of_base = base_cell(&mut table, row, base);
+        cells[1] = mark_rate(&mut table, of_base, base, &row.base_not_held);
         for cell in &row.cells {
             let shown = entry(&mut table, &cell.result);
-            cells.push(mark_failures(&mut table, shown, cell));
+            let shown = mark_failures(&mut table, shown, cell);
+            cells.push(mark_rate(&mut table, shown, &cell.target, &cell.not_held));
         }
         table.rows.push(TableRow::Cells(cells));
     }
     table
 }
 
+/// What a row's name says of its metric: nothing of queries per second.
+fn metric(row: &Row) -> String {
+    let Measured { name, unit, better } = &row.metric;
+    let less = if *better == Better::Lower { ", less is better" } else { "" };
+    match (row.metric.is_qps(), unit.is_empty() && less.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => format!(" {name}"),
+        (false, false) => format!(" {name} ({})", format!("{unit}{less}").trim_start_matches(", ")),
+    }
+}
+
 fn base_cell(table: &mut Table, row: &Row, base: &str) -> Cell {
-    let text = row.base.map_or_else(|| "-".to_owned(), |metrics| quantity(metrics.qps));
+    let text = row.base.map_or_else(|| "-".to_owned(), |metrics| quantity(metrics.value));
     let Some(last) = row.base_failures.last() else { return Cell::plain(text) };
     let text = if row.base.is_some() { text } else { "failed".to_owned() };
     let note = format!(
@@ -196,6 +271,22 @@ fn mark_failures(table: &mut Table, mut shown: Cell, cell: &Compared) -> Cell {
         (_, None) => return shown,
     };
     let mark = table.footnote(note);
+    shown.text = format!("{} {mark}", shown.text);
+    shown
+}
+
+/// Adds a footnote for the runs that did not hold the rate.
+fn mark_rate(table: &mut Table, mut shown: Cell, target: &str, runs: &[NotHeld]) -> Cell {
+    let Some(worst) = runs.iter().min_by(|a, b| (a.got / a.asked).total_cmp(&(b.got / b.asked)))
+    else {
+        return shown;
+    };
+    let mark = table.footnote(format!(
+        "`{target}` did not hold the rate in {}: {} of {} per second at the worst",
+        in_blocks(runs.iter().map(|run| run.block)),
+        quantity(worst.got),
+        quantity(worst.asked)
+    ));
     shown.text = format!("{} {mark}", shown.text);
     shown
 }
@@ -326,12 +417,16 @@ fn left_out(left_out: &LeftOut) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Records left out: {}.", parts.join("; ")))
 }
 
-/// A quantity with three digits or more: `12345`, `12.3`, `0.123`.
-fn quantity(value: f64) -> String {
+/// A quantity with three digits or more: `12345`, `12.3`, `0.123`, `0.00123`.
+pub fn quantity(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
         value if value >= 1.0 => format!("{value:.2}"),
-        value => format!("{value:.3}"),
+        value if value > 0.0 => {
+            let zeros = (-value.log10()).floor().clamp(0.0, 9.0) as usize;
+            format!("{value:.*}", zeros + 3)
+        }
+        _ => "0".to_owned(),
     }
 }

@@ -1,6 +1,7 @@
 //! Loading PostgreSQL: COPY, index, VACUUM and ANALYZE, checkpoint.
 
-use super::{Filler, execute};
+use super::Filler;
+use crate::admin::execute;
 use crate::connection::Connection;
 use crate::content::Content;
 

@@ -1,6 +1,8 @@
 //! What the tests of all servers share: a server's process as an unprivileged user, and the driver
 //! as a process.
 
+pub mod insert;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -120,7 +122,17 @@ pub fn run(name: &str, threads: u32, seconds: f64, prepared: bool) -> Action {
         seconds,
         prepared,
         seed: 7,
+        rate: None,
     })
+}
+
+/// The same in open loop.
+#[allow(dead_code, reason = "one of the two servers is enough for it")]
+pub fn run_at(rate: f64, name: &str, threads: u32, seconds: f64) -> Action {
+    match run(name, threads, seconds, true) {
+        Action::Run(run) => Action::Run(Run { rate: Some(rate), ..run }),
+        other => other,
+    }
 }
 
 pub fn verify(name: &str) -> Action {

@@ -10,6 +10,7 @@ fn demand(targets: usize, repeats: u32) -> Demand {
         targets: (0..targets).map(|t| format!("t{t}")).collect(),
         items: vec![item("point", false), item("range", false), item("update", true)],
         repeats,
+        chained: false,
         seed: 7,
         host: "h".to_owned(),
         boot: "boot".to_owned(),
@@ -247,4 +248,33 @@ proptest! {
         let pairs = needs(&demand, &past);
         prop_assert!(pairs.iter().flatten().all(|need| *need == 0));
     }
+}
+
+#[test]
+fn chained_items_are_run_all_or_none() {
+    let items = ["l.i0", "l.x", "l.i1"].map(|name| Item {
+        microbenchmark: name.to_owned(),
+        threads: 1,
+        writes: true,
+    });
+    let demand = Demand { items: items.to_vec(), chained: true, ..demand(2, 1) };
+    let blocks = schedule(&demand, &[], None);
+    assert_eq!(blocks.len(), 1);
+    // The last item of one target failed: the pair is made again with everything before it.
+    let past = execute(&demand, &blocks, |_, target, item| (target, item) != (1, 2));
+    let later = Demand {
+        now: demand.now.checked_add(jiff::Span::new().hours(5)).expect("a time"),
+        ..demand.clone()
+    };
+    for again in [&demand, &later] {
+        let blocks = schedule(again, &past, Some(1));
+        assert_eq!(blocks.len(), 1, "{blocks:?}");
+        assert_eq!(blocks[0].number, 2);
+        assert!(blocks[0].visits.iter().all(|visit| visit.items == [0, 1, 2]), "{blocks:?}");
+    }
+    // A block that was cut off between two visits goes on with the other target, whole.
+    let half: Vec<Past> = past.into_iter().filter(|run| run.place == 0).collect();
+    let blocks = schedule(&demand, &half, Some(1));
+    assert!(blocks[0].resumed, "{blocks:?}");
+    assert_eq!(blocks[0].visits[0].items, [0, 1, 2]);
 }

@@ -4,7 +4,7 @@ use expect_test::expect;
 use proptest::prelude::*;
 
 use super::*;
-use crate::matrix::model::{Placement, RuleKind, ServerValue, SourceKind};
+use crate::matrix::model::{Placement, RuleKind, ServerValue, SourceKind, WorkloadKind};
 
 fn known() -> Known {
     let names = vec!["point-query_range=100", "scan_range=100", "insert_range=100"];
@@ -246,9 +246,10 @@ placement = "split"
     let formula = ServerValue::Formula("ram * 0.75".to_owned());
     assert_eq!(matrix.configs[0].options.mysqld[0].1, formula);
     let workload = &matrix.workloads[0];
-    assert_eq!((workload.rows, workload.threads.as_slice()), (30_000_000, &[1, 16][..]));
+    let WorkloadKind::Sysbench(suite) = &workload.kind else { panic!("{workload:?}") };
+    assert_eq!((suite.rows, workload.threads.as_slice()), (30_000_000, &[1, 16][..]));
     let order = ["scan_range=100", "point-query_range=100", "insert_range=100"];
-    assert_eq!(workload.microbenchmarks, order);
+    assert_eq!(suite.names, order);
     assert_eq!(workload.placement, Placement::Split);
 }
 
@@ -285,6 +286,43 @@ fn shipped_file_is_right() {
     );
     assert!(matches!(matrix.sources[1].kind, SourceKind::Prefix { .. }));
     assert_eq!(matrix.default_experiment.as_deref(), Some("quickstart"));
+}
+
+#[test]
+fn a_command_is_a_workload() {
+    let head = "schema = 1\n[workload.w]\nkind = 'command'\n";
+    let text = head.to_owned()
+        + r#"
+load = ["pgbench", "-i", "{database}"]
+seconds = 30
+threads = [1, 4]
+[workload.w.tests]
+tpcb = ["pgbench", "-T", "{seconds}", "{database}"]
+select-only = ["pgbench", "-S"]
+[workload.w.metrics]
+tps = { pattern = 'tps = ([0-9.]+)', unit = "1/s" }
+score = { better = "lower" }
+"#;
+    let matrix = read(&text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(matrix.workloads[0].names(), ["tpcb", "select-only"]);
+    let WorkloadKind::Command(command) = &matrix.workloads[0].kind else { panic!("a command") };
+    assert_eq!((command.seconds, command.limit_seconds), (30.0, 900.0));
+    assert_eq!(command.metrics[1].better, Some(catalog::Better::Lower));
+    for (wrong, expected) in [
+        ("tests = { a = ['x', '{sokcet}'] }", "`{sokcet}` stands for nothing here"),
+        ("tests = { a = [] }", "`a` needs a program and its arguments"),
+        ("tests = {}", "`tests` needs at least one test"),
+        ("", "workload `w` needs the key `tests`"),
+        ("rows = 5\ntests = { a = ['x'] }", "unknown key `rows` in workload `w`"),
+        ("tests = { a = ['x'] }\nmetrics = { m = { pattern = '(', unit = 's' } }", "no regular"),
+        ("tests = { a = ['x'] }\nmetrics = { m = { pattern = 'x', unit = 's' } }", "no group"),
+        ("tests = { a = ['x'] }\nmetrics = { m = { pattern = '(x)' } }", "needs the key `unit`"),
+        ("tests = { a = ['x'] }\nmetrics = { m = { better = 'more' } }", "is no direction"),
+        ("seconds = 0\ntests = { a = ['x'] }", "`seconds` is more than 0"),
+    ] {
+        let all = mistakes(&format!("{head}{wrong}"));
+        assert!(all.iter().any(|one| one.contains(expected)), "{wrong}: {all:?}");
+    }
 }
 
 #[test]

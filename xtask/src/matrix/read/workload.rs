@@ -2,8 +2,15 @@
 
 use crate::diag::Diagnostic;
 use crate::matrix::decode::{Entry, Mistakes, Node, Table, Text};
-use crate::matrix::model::{Placement, Workload, WorkloadKind};
+use crate::matrix::model::{LoadDriver, Placement, Source, Suite, Workload, WorkloadKind};
 use crate::matrix::pattern::{glob_matches, is_glob};
+
+mod command;
+mod insert;
+mod sqlbench;
+
+/// The kinds of workloads.
+const KINDS: [&str; 4] = ["sysbench", "command", "sql-bench", "insert-benchmark"];
 
 /// The microbenchmarks that a workload may name.
 #[derive(Clone, Debug)]
@@ -19,13 +26,14 @@ const ROWS_LIMIT: u64 = 100_000_000_000;
 
 pub fn read(
     tables: Vec<(Entry<'_>, Table<'_>)>,
+    sources: &[Source],
     known: &Known,
     mistakes: &mut Mistakes,
 ) -> Vec<Workload> {
     tables
         .into_iter()
         .map(|(entry, mut table)| {
-            let workload = workload(&entry, &mut table, known, mistakes);
+            let workload = workload(&entry, &mut table, sources, known, mistakes);
             table.finish(mistakes);
             workload
         })
@@ -35,28 +43,53 @@ pub fn read(
 fn workload(
     entry: &Entry<'_>,
     table: &mut Table<'_>,
+    sources: &[Source],
     known: &Known,
     mistakes: &mut Mistakes,
 ) -> Workload {
-    if let Some(kind) = table.need("kind", mistakes).and_then(|entry| entry.text(mistakes))
-        && kind.text != "sysbench"
-    {
-        let message = format!("`{}` is not a kind of workload", kind.text);
-        mistakes.push(Diagnostic::at(&kind.span, message).nearest(kind.text, ["sysbench"]));
+    let kind = table.need("kind", mistakes).and_then(|entry| entry.text(mistakes));
+    let kind = match kind.as_ref().map_or(KINDS[0], |kind| kind.text) {
+        "command" => WorkloadKind::Command(command::read(entry, table, mistakes)),
+        "sql-bench" => WorkloadKind::SqlBench(sqlbench::read(entry, table, sources, mistakes)),
+        "insert-benchmark" => WorkloadKind::InsertBenchmark(insert::read(table, mistakes)),
+        "sysbench" => WorkloadKind::Sysbench(suite(entry, table, known, mistakes)),
+        other => {
+            let message = format!("`{other}` is not a kind of workload");
+            let span = kind.as_ref().map_or(entry.key_span.clone(), |kind| kind.span.clone());
+            mistakes.push(Diagnostic::at(&span, message).nearest(other, KINDS));
+            // Most keys are those of this one: they are checked as well as can be.
+            WorkloadKind::Sysbench(suite(entry, table, known, mistakes))
+        }
+    };
+    let threads = table.get("threads").map_or(vec![1], |entry| threads(&entry, mistakes));
+    let seed = integer(table, "seed", 0, i64::MAX as u64, mistakes).unwrap_or(1);
+    let placement = table.get("placement").and_then(|entry| entry.text(mistakes));
+    Workload {
+        name: entry.key.to_owned(),
+        kind,
+        threads,
+        seed,
+        placement: placement.map_or(Placement::Auto, |word| self::placement(&word, mistakes)),
+        span: entry.key_span.clone(),
     }
+}
+
+/// The keys of `kind = "sysbench"`.
+fn suite(
+    entry: &Entry<'_>,
+    table: &mut Table<'_>,
+    known: &Known,
+    mistakes: &mut Mistakes,
+) -> Suite {
     let tables = integer(table, "tables", 1, 10_000, mistakes).unwrap_or(1);
     let rows = table.need("rows", mistakes).and_then(|entry| rows(&entry, mistakes));
-    let threads = table.get("threads").map_or(vec![1], |entry| threads(&entry, mistakes));
-    let microbenchmarks = match table.get("microbenchmarks") {
+    let names = match table.get("microbenchmarks") {
         Some(entry) => microbenchmarks(&entry, known, mistakes),
         None => known.names.iter().map(|name| (*name).to_owned()).collect(),
     };
-    let mut seconds = |key: &'static str, default: f64, mistakes: &mut Mistakes| {
-        table.get(key).and_then(|entry| entry.seconds(mistakes)).unwrap_or(default)
-    };
-    let warmup_seconds = seconds("warmup-seconds", 5.0, mistakes);
-    let read_seconds = seconds("read-seconds", 60.0, mistakes);
-    let write_seconds = seconds("write-seconds", 60.0, mistakes);
+    let warmup_seconds = seconds(table, "warmup-seconds", 5.0, mistakes);
+    let read_seconds = seconds(table, "read-seconds", 60.0, mistakes);
+    let write_seconds = seconds(table, "write-seconds", 60.0, mistakes);
     for (key, value) in [("read-seconds", read_seconds), ("write-seconds", write_seconds)] {
         if value < 1.0 {
             let span = table.get(key).map_or(entry.key_span.clone(), |entry| entry.node.span());
@@ -64,23 +97,45 @@ fn workload(
         }
     }
     let prepared = table.get("prepared").and_then(|entry| entry.boolean(mistakes)).unwrap_or(true);
-    let seed = integer(table, "seed", 0, i64::MAX as u64, mistakes).unwrap_or(1);
-    let placement = table.get("placement").and_then(|entry| entry.text(mistakes));
-    Workload {
-        name: entry.key.to_owned(),
-        kind: WorkloadKind::Sysbench,
+    let rate = table.get("rate").and_then(|entry| entry.number(1e-3, 1e9, mistakes));
+    let error_limit = table.get("error-limit").and_then(|entry| entry.number(0.0, 1.0, mistakes));
+    let driver = table.get("driver").and_then(|entry| entry.text(mistakes));
+    let driver = driver.map_or(LoadDriver::BuiltIn, |word| driver_of(&word, mistakes));
+    if let (LoadDriver::Sysbench, Some(entry)) = (driver, table.get("rate")) {
+        let message = "`rate` needs the built-in driver: sysbench's own rate is another thing";
+        mistakes.push(Diagnostic::at(&entry.key_span, message));
+    }
+    Suite {
+        driver,
         tables: tables as u32,
         rows: rows.unwrap_or(1),
-        threads,
-        microbenchmarks,
+        names,
         warmup_seconds,
         read_seconds,
         write_seconds,
         prepared,
-        seed,
-        placement: placement.map_or(Placement::Auto, |word| self::placement(&word, mistakes)),
-        span: entry.key_span.clone(),
+        patience_seconds: seconds(table, "patience-seconds", 1200.0, mistakes),
+        rate,
+        error_limit: error_limit.unwrap_or(0.01),
     }
+}
+
+fn driver_of(word: &Text<'_>, mistakes: &mut Mistakes) -> LoadDriver {
+    match word.text {
+        "built-in" => LoadDriver::BuiltIn,
+        "sysbench" => LoadDriver::Sysbench,
+        other => {
+            let message = format!("`{other}` is not a load driver");
+            let item = Diagnostic::at(&word.span, message);
+            mistakes.push(item.nearest(other, ["built-in", "sysbench"]));
+            LoadDriver::BuiltIn
+        }
+    }
+}
+
+/// A number of seconds of a key that may be missing.
+fn seconds(table: &mut Table<'_>, key: &'static str, default: f64, mistakes: &mut Mistakes) -> f64 {
+    table.get(key).and_then(|entry| entry.seconds(mistakes)).unwrap_or(default)
 }
 
 /// A whole number of a key that may be missing.

@@ -14,7 +14,7 @@ fn json() {
         WIDE,
         &expect![[r#"
             {
-              "schema": 1,
+              "schema": 2,
               "experiment": "e",
               "base": "pg_o2.c",
               "rule": {
@@ -68,14 +68,26 @@ fn json() {
                       "microbenchmark": "random-points",
                       "group": "point-2",
                       "threads": 1,
+                      "metric": {
+                        "name": "qps",
+                        "unit": "1/s",
+                        "better": "higher"
+                      },
                       "base": {
                         "runs": 2,
-                        "qps": 3459.3714115532584,
+                        "value": 3459.3714115532584,
                         "server-cpu-us": 80.0,
                         "client-cpu-us": 20.0,
                         "context-switches": 2.0,
                         "read-kib": 0.0,
                         "written-kib": 0.5,
+                        "machine-cpu-us": null,
+                        "machine-context-switches": null,
+                        "device-reads": null,
+                        "device-read-kib": null,
+                        "device-written-kib": null,
+                        "memory-kib": null,
+                        "data-kib": null,
                         "p99-us": 300.0
                       },
                       "base-failures": [],
@@ -103,12 +115,19 @@ fn json() {
                           },
                           "metrics": {
                             "runs": 2,
-                            "qps": 3252.7774900673344,
+                            "value": 3252.7774900673344,
                             "server-cpu-us": 80.0,
                             "client-cpu-us": 20.0,
                             "context-switches": 2.0,
                             "read-kib": 0.0,
                             "written-kib": 0.5,
+                            "machine-cpu-us": null,
+                            "machine-context-switches": null,
+                            "device-reads": null,
+                            "device-read-kib": null,
+                            "device-written-kib": null,
+                            "memory-kib": null,
+                            "data-kib": null,
                             "p99-us": 300.0
                           },
                           "failures": []
