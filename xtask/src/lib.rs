@@ -25,6 +25,7 @@ pub mod exit;
 pub mod facts;
 pub mod hash;
 pub mod host;
+pub mod import;
 pub mod interrupt;
 pub mod launch;
 pub mod matrix;
