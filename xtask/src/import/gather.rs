@@ -1,5 +1,5 @@
-//! From files to figures: what each file is, which target and test its name and folder mean, and the
-//! parser for it. Texts come from a function, so this is pure.
+//! From files to figures: what each file is, which target and test its name and folder mean, and
+//! the parser for it. Texts come from a function, so this is pure.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -203,8 +203,8 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// The target of a file whose name means nothing: the folder right below the root that it is in;
-    /// right in the root each file is a target of its own.
+    /// The target of a file whose name means nothing: the folder right below the root that it is
+    /// in; right in the root each file is a target of its own.
     fn bare_target(&self, file: &Path) -> String {
         let below = file.strip_prefix(self.root).unwrap_or(file);
         let mut parts = below.components();

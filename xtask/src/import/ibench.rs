@@ -31,8 +31,9 @@ pub fn step(name: &str) -> bool {
 /// is its base; a line of one word names the step of what follows, otherwise the place does. In a
 /// summary of one build (`o.sum.t.*`) each line is a step.
 ///
-/// Cells `NA` (too short a step for percentiles) are no figures. In `rel.*` the base is not printed:
-/// the group's place in the file tells which one it is, `bases` has the targets of `mrg.*` by group.
+/// Cells `NA` (too short a step for percentiles) are no figures. In `rel.*` the base is not
+/// printed: the group's place in the file tells which one it is, `bases` has the targets of `mrg.*`
+/// by group.
 pub fn table(place: &Place, text: &str, bases: &[String], out: &mut Imported) {
     let ratio = place.name().starts_with("rel.");
     let summary = place.name().starts_with("o.sum");

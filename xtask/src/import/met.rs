@@ -67,8 +67,8 @@ pub(super) fn scan(test: &str) -> bool {
     test == "scan" || test.starts_with("scan.") || test.starts_with("scan_")
 }
 
-/// Reads an `o.met`: per test a line with the name of the `sb.met`, then tables below `--- absolute`
-/// and `--- relative ...`, whose header names the columns. Older ones lack `cs/o`.
+/// Reads an `o.met`: per test a line with the name of the `sb.met`, then tables below
+/// `--- absolute` and `--- relative ...`, whose header names the columns. Older ones lack `cs/o`.
 ///
 /// The header and the relative lines have two tabs behind the first column, so empty columns do not
 /// count; a line with fewer values than columns is left out.
@@ -222,7 +222,8 @@ mod tests {
     fn all_tests_of_all_targets() {
         let text = "sb.met.scan.range100.pk1.dop4\n--- absolute\n\
                     cpu/o\t\tr/o\trKB/o\twKB/o\to/s\tdbms\n\
-                    0.5\t0\t0\t0.25\t33\tx.my1.c.pk1\n0.7\t0\t0.1\t0\t30\tx.my2.c.pk1\n0.7\tx.my3.c.pk1\n\
+                    0.5\t0\t0\t0.25\t33\tx.my1.c.pk1\n0.7\t0\t0.1\t0\t30\tx.my2.c.pk1\n\
+                    0.7\tx.my3.c.pk1\n\
                     --- relative to first result\n1.40\t\t1\tinf\t0.00\t0.91\tx.my2.c.pk1\n";
         let mut out = Imported::default();
         all(&Place::default(), text, &mut out);

@@ -2,9 +2,9 @@
 
 use crate::import::{Imported, Place, lines};
 
-/// Reads one run: `tps` without the time to connect, latencies in milliseconds and, where there are
-/// any, failed transactions per second of the run. With several scripts, each one's rate and latency
-/// are of the test `<test>/<script>`. A place without a test gets the kind of transaction.
+/// Reads one run: `tps` without the time to connect, and latencies in milliseconds. With several
+/// scripts, each one's rate and latency are of the test `<test>/<script>`. A place without a test
+/// gets the kind of transaction.
 pub fn parse(place: &Place, text: &str, out: &mut Imported) {
     let mut place = place.clone();
     let header = |name: &str| {

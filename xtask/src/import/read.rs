@@ -43,8 +43,8 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The text of a file, unpacked if need be; what is no UTF-8 becomes U+FFFD. The error is the reason
-/// to skip it.
+/// The text of a file, unpacked if need be; what is no UTF-8 becomes U+FFFD. The error is the
+/// reason to skip it.
 fn text(file: &Path) -> Result<String, String> {
     let bytes = bytes(file).map_err(|error| format!("cannot be read: {error}"))?;
     if bytes.len() as u64 > LONGEST {

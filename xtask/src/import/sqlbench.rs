@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn one_test() {
         let text = "Testing server 'MySQL 5.6.21' at 2014-10-01\n\n\
-                    Time for insert (300000): 27 wallclock secs ( 5.76 usr  2.94 sys +  0.00 cusr  0.00 csys =  8.70 CPU)\n\
-                    Estimated time for select_big (70:17207): 12 wallclock secs ( 0.10 usr  0.07 sys =  0.17 CPU)\n\
+                    Time for insert (300000): 27 wallclock secs ( 5.76 usr  2.94 sys =  8.70 CPU)\n\
+                    Estimated time for select_big (70:17207): 12 wallclock secs ( 0.17 CPU)\n\
                     Time to drop table (1:2) on all: 0.5 wallclock secs ( 0.00 usr =  0.00 CPU)\n\
                     Total time: 553 wallclock secs (100.63 usr 28.40 sys +  0.00 cusr =  129.03 CPU)\n\n";
         let out = read(test, text);

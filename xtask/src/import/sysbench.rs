@@ -135,7 +135,8 @@ mod tests {
 
     const NEW: &str = "/opt/sysbench --table-size=1000 --threads=2 /opt/lua/oltp_point_select.lua run\n\
                        sysbench 1.1.0-3ceba0b (using bundled LuaJIT 2.1.0-beta3)\n\n\
-                       Number of threads: 2\n[ 1s ] thds: 2 tps: 9.00 qps: 9.00 (r/w/o: 9.00/0.00/0.00) \
+                       Number of threads: 2\n\
+                       [ 1s ] thds: 2 tps: 9.00 qps: 9.00 (r/w/o: 9.00/0.00/0.00) \
                        lat (ms,95%): 0.10 err/s: 0.00 reconn/s: 0.00\nSQL statistics:\n\
                        \x20   queries performed:\n        read:                            900\n\
                        \x20       total:                           900\n\
