@@ -3,41 +3,23 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use catalog::protocol::{Data, InsertStep, Maintain};
+use catalog::protocol::{Data, Maintain};
 use jiff::Timestamp;
 
 use super::placement::resolve;
-use super::profile::Perf;
 use super::schedule::{Block, Demand, Item, Past, Random, schedule};
 use super::snapshot::Fill;
 use super::sysbench::Sysbench;
 use crate::exit::{Code, coded};
 use crate::hash::Digest;
 use crate::matrix::expand::put;
-use crate::matrix::model::{MetricRule, Placement};
+use crate::matrix::model::Placement;
 use crate::record::{Mark, Outcome, PlacementUsed, Record};
 use crate::server::{Install, Settings};
 
-/// Profiles that are taken while runs are made.
-#[derive(Clone, Debug)]
-pub struct Profile {
-    /// What takes them.
-    pub perf: Perf,
-    /// The folder for them.
-    pub folder: PathBuf,
-}
+mod work;
 
-/// What is read from a program's output.
-#[derive(Clone, Debug)]
-pub enum Reading {
-    /// Lines that say a metric, and what these rules find.
-    Metrics(Vec<MetricRule>),
-    /// The times of a test of sql-bench.
-    SqlBench {
-        /// Those of each operation, too.
-        operations: bool,
-    },
-}
+pub use work::{Command, Profile, Reading, Work};
 
 /// What is measured: a build with a config.
 #[derive(Clone, Debug)]
@@ -111,28 +93,6 @@ pub struct Measure {
     pub work: Work,
     /// What brings the server to rest afterwards.
     pub maintain: Option<Maintain>,
-}
-
-/// What a measurement does.
-#[derive(Clone, Debug)]
-pub enum Work {
-    /// Statements of a microbenchmark, by the load driver.
-    Microbenchmark,
-    /// A program of the user's.
-    Command(Command),
-    /// A step of the insert benchmark, by the load driver; its seed is xored with the block's.
-    Insert(InsertStep),
-}
-
-/// A program that measures by itself.
-#[derive(Clone, Debug)]
-pub struct Command {
-    /// The words, with placeholders.
-    pub words: Vec<String>,
-    /// What is read from its output.
-    pub reading: Reading,
-    /// How long it may take.
-    pub limit: Duration,
 }
 
 /// An experiment's runs, with nothing left to be looked up.

@@ -177,7 +177,6 @@ impl Gate {
     }
 
     /// Whether one result trips it, with its ratio or why it failed.
-    #[expect(clippy::type_complexity, reason = "two fields of a trip")]
     fn trip(&self, result: &CellResult) -> Option<(Option<[f64; 3]>, Option<String>)> {
         let judged = result.judged();
         let ratio = judged.map(|it| [it.ratio, it.low, it.high]);
