@@ -9,6 +9,7 @@ mod build;
 mod command;
 mod count;
 mod drivers;
+mod import;
 mod insert;
 mod judge;
 mod mysql;

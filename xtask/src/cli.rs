@@ -70,6 +70,8 @@ pub enum Task {
     Bench(BenchArgs),
     /// Tables from the stored records
     Compare(CompareArgs),
+    /// Other people's raw results into records, and their comparison
+    Import(ImportArgs),
     /// Which flags the binaries really got, against what was asked
     Audit(AuditArgs),
     /// Makes a colleague's build again from its manifest and compares every byte
@@ -207,6 +209,30 @@ pub struct CompareArgs {
     /// A gate, as in `slower > 3% in group writes` (repeatable): exit code 3 if it trips
     #[arg(long, value_name = "EXPR")]
     pub fail_on: Vec<String>,
+    /// Which tables (repeatable) [default: full and groups]
+    #[arg(long, value_enum, value_name = "VIEW", value_delimiter = ',')]
+    pub view: Vec<View>,
+    /// How the tables are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: TableFormat,
+}
+
+/// Arguments of `import`.
+#[derive(Clone, Debug, Args)]
+pub struct ImportArgs {
+    /// What the files are: `auto` looks at names and texts; `sysbench`, `pgbench`, `hyperfine`, …
+    pub kind: String,
+    /// A file, or a folder with everything below it
+    pub path: PathBuf,
+    /// The name of the new experiment [default: that of the file or folder]
+    #[arg(long, value_name = "NAME")]
+    pub experiment: Option<String>,
+    /// The target that the others are compared with [default: the first]
+    #[arg(long, value_name = "TARGET")]
+    pub base: Option<String>,
+    /// The block device whose lines of `iostat` count
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
     /// Which tables (repeatable) [default: full and groups]
     #[arg(long, value_enum, value_name = "VIEW", value_delimiter = ',')]
     pub view: Vec<View>,

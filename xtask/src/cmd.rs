@@ -5,6 +5,7 @@ pub mod bench;
 pub mod build;
 pub mod compare;
 pub mod doctor;
+pub mod import;
 pub mod load;
 pub mod matrix;
 pub mod plan;
@@ -31,7 +32,7 @@ use crate::toolchain::seal;
 pub fn run(cli: Cli) -> anyhow::Result<Code> {
     let env = env_of(&cli.common)?;
     let common = &cli.common;
-    if matches!(cli.task, Task::Build(_) | Task::Bench(_) | Task::Reproduce(_))
+    if matches!(cli.task, Task::Build(_) | Task::Bench(_) | Task::Reproduce(_) | Task::Import(_))
         || matches!(&cli.task, Task::Matrix(args) if !args.dry_run)
     {
         env.check_writable()?;
@@ -44,6 +45,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Code> {
         Task::Bench(args) => bench::run(&env, common, args),
         Task::Audit(args) => audit::run(&env, common, args),
         Task::Reproduce(args) => reproduce::run(&env, args),
+        Task::Import(args) => import::run(&env, args),
         Task::Compare(args) => compare::run(&env, common, args),
         Task::Doctor(args) => {
             let needs = needs(&env, common, args)?;

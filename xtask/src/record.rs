@@ -85,6 +85,9 @@ pub struct Record {
     pub started: String,
     /// Where server and client ran.
     pub placement: PlacementUsed,
+    /// Where an imported figure stands: file and line. None: this tool measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
     /// What came of it.
     pub outcome: Outcome,
 }

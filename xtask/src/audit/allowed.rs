@@ -42,12 +42,14 @@ const CMAKE: [Allowed; 4] = [
 ];
 
 /// What the build of MySQL 5.7 and 8.0 adds (read from `cmake/build_configurations` and from
-/// command lines of 8.0.39).
-const MYSQL: [Allowed; 4] = [
+/// command lines and units of 8.0.39).
+const MYSQL: [Allowed; 6] = [
     project("", "-fno-omit-frame-pointer", "MySQL keeps frame pointers from 5.7 on"),
     project("", "-ftls-model=initial-exec", "MySQL's thread-local variables belong to the program"),
     project("", "-ffunction-sections", "MySQL lets the linker drop unused functions"),
     project("", "-fdata-sections", "MySQL lets the linker drop unused data"),
+    project("filesort_utils.cc", "-fno-builtin-memcmp", "MySQL calls the C library's memcmp"),
+    project("rem0cmp.cc", "-fno-builtin-memcmp", "MySQL calls the C library's memcmp"),
 ];
 
 /// What the build of MariaDB 10.11 adds (read from its `CMakeLists.txt` and command lines).
@@ -93,6 +95,10 @@ mod tests {
         assert!(!covers("access/heap/heapam.c", "-fvectorize"));
         assert!(!covers("a.c", "-mtune=generic"), "only gcc writes its defaults");
         assert!(!covers("a.c", "-O2"), "a level is never the project's own");
+        let rules = allowed(Engine::Mysql, Family::Gcc);
+        let covers = |file, flag| rules.iter().any(|rule| rule.covers(file, flag));
+        assert!(covers("/mnt/src/sql/filesort_utils.cc", "-fno-builtin-memcmp"));
+        assert!(!covers("/mnt/src/sql/filesort.cc", "-fno-builtin-memcmp"));
         let rules = allowed(Engine::Mariadb, Family::Gcc);
         assert!(rules.iter().any(|rule| rule.covers("a.cc", "-fstack-protector-strong")));
     }

@@ -159,6 +159,9 @@ fn units(file: &object::File<'_>) -> anyhow::Result<Vec<Unit>> {
         Ok(EndianSlice::new(data, endian))
     };
     let dwarf = gimli::Dwarf::load(load).context("cannot read the debug information")?;
+    let text = file.sections().filter(|section| section.kind() == object::SectionKind::Text);
+    let sections: Vec<(u64, u64)> =
+        text.map(|section| (section.address(), section.address() + section.size())).collect();
     let mut headers = dwarf.units();
     let mut units = Vec::new();
     while let Some(header) = headers.next().context("the debug information is broken")? {
@@ -181,7 +184,12 @@ fn units(file: &object::File<'_>) -> anyhow::Result<Vec<Unit>> {
         let mut text_bytes = 0;
         let mut ranges = dwarf.unit_ranges(&unit).context("the debug information is broken")?;
         while let Some(range) = ranges.next().context("the debug information is broken")? {
-            text_bytes += range.end.saturating_sub(range.begin);
+            // Functions that the linker dropped, as several units had them or nobody called them,
+            // keep their ranges, at address 0.
+            let there = |(begin, end): &(u64, u64)| (*begin..*end).contains(&range.begin);
+            if sections.iter().any(there) {
+                text_bytes += range.end.saturating_sub(range.begin);
+            }
         }
         units.push(Unit { name, folder, producer, text_bytes });
     }
@@ -273,4 +281,33 @@ fn dynamic(data: &[u8], facts: &mut Facts) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc::Proc;
+
+    #[test]
+    fn code_that_the_linker_dropped_is_no_code_of_its_unit() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let many =
+            (0..200).map(|n| format!("int f{n}(int x) {{ return x * {n} + x / {}; }}", n + 3));
+        let source = many.chain(["int main(void) { return 0; }".to_owned()]).collect::<String>();
+        let facts = |flags: &[&str]| {
+            Proc::new("/usr/bin/gcc")
+                .args(["-O1", "-g1", "-ffunction-sections", "-x", "c", "-", "-o", "a.out"])
+                .args(flags)
+                .stdin(source.as_str())
+                .cwd(dir.path())
+                .run()
+                .expect("it compiles");
+            parse(&std::fs::read(dir.path().join("a.out")).expect("there")).expect("an ELF file")
+        };
+        let bytes = |facts: &Facts| facts.units.iter().map(|unit| unit.text_bytes).sum::<u64>();
+        let whole = facts(&[]);
+        assert!(bytes(&whole) > 2000 && bytes(&whole) <= whole.text_bytes);
+        let dropped = facts(&["-Wl,--gc-sections"]);
+        assert!(bytes(&dropped) < 100 && bytes(&dropped) > 0, "{}", bytes(&dropped));
+    }
 }

@@ -381,6 +381,7 @@ pub(super) mod tests {
             driver: Digest::of(b"driver"),
             started: "2026-01-01T00:00:00Z".to_owned(),
             placement: resolve(plan.placement, item.threads, &plan.cores).expect("possible"),
+            imported: None,
             outcome: Outcome::Ok(Box::new(Sample {
                 seconds: 2.0,
                 warmup_seconds: 1.0,

@@ -398,6 +398,8 @@ fn numbers(sample: &Sample, figure: &Metric) -> Result<Numbers, String> {
     }
     // What a metric that is a rate counts is an operation; of others nobody knows how many.
     let operations = match (sample.metrics.is_empty(), unit.as_str()) {
+        // An imported figure tells no window.
+        _ if sample.seconds <= 0.0 => None,
         (true, _) => Some(sample.queries as f64),
         (false, "1/s") => Some(value * sample.seconds),
         (false, _) => None,

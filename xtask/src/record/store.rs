@@ -4,6 +4,7 @@
 //! crash can therefore leave at most one unfinished line, at the end of the file; the next append
 //! moves it to `<host>.jsonl.torn` and says so. Complete lines are never changed.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -140,6 +141,40 @@ impl<T: Line> Store<T> {
             fs::File::open(&folder)?.sync_all()?;
         }
         Ok(damage)
+    }
+
+    /// Appends many records; as [`Store::append`], but the disk is waited for once per file.
+    ///
+    /// # Errors
+    /// As [`Store::append`].
+    pub fn append_all(&self, records: &[T]) -> anyhow::Result<()> {
+        let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+        for record in records {
+            for (what, name) in [("experiment", record.experiment()), ("host", record.host())] {
+                ensure!(
+                    is_file_name(name),
+                    "cannot store a record: {what} `{name}` is no file name"
+                );
+            }
+            let lines = files.entry(self.path(record.experiment(), record.host())).or_default();
+            serde_json::to_writer(&mut *lines, record).context("cannot write a record as JSON")?;
+            lines.push(b'\n');
+        }
+        for (path, lines) in files {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let mut file =
+                fs::OpenOptions::new().read(true).append(true).create(true).open(&path)?;
+            file.file().lock().with_context(|| format!("cannot lock `{}`", path.display()))?;
+            mend(&path, &mut file)?;
+            let length = file.metadata()?.len();
+            if let Err(error) = file.write_all(&lines).and_then(|()| file.sync_data()) {
+                let _ = file.set_len(length);
+                return Err(error.into());
+            }
+        }
+        Ok(())
     }
 
     /// Reads an experiment's records of all hosts, one by one, file by file in the order of names.

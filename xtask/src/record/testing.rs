@@ -49,6 +49,7 @@ pub(crate) fn record(target: &str, microbenchmark: &str, block: u32, qps: f64) -
             server_cpus: vec![0, 1],
             client_cpus: vec![0, 1],
         },
+        imported: None,
         outcome: Outcome::Ok(Box::new(sample(qps))),
     }
 }

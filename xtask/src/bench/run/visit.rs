@@ -330,6 +330,7 @@ impl Runner<'_> {
                 .context("a plan without a driver")?,
             started: begin.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             placement,
+            imported: None,
             outcome,
         })
         .context("cannot store a record")
