@@ -1,12 +1,12 @@
 //! What people already have: results of other tools, read into figures that can be compared.
 //!
-//! [`read::path`] walks a file or a folder and is the only place that touches the disk. What a
-//! file is follows from its name and its first lines ([`kind`], [`gather`]); one parser per format
-//! turns the text into figures, says what it left out with file and line, and never fails: a cut
-//! file, a missing test or a foreign line costs that line alone. [`merge`] then keeps one figure
-//! where several files tell the same one, and holds printed ratios against the absolute figures.
-//! [`derive`] makes the tables that this field publishes out of the absolute figures, by its
-//! rules of rounding.
+//! [`read::path`] walks a file or a folder and is the only place that touches the disk. What a file
+//! is follows from its name and its first lines ([`kind`], [`gather`]); one parser per format turns
+//! the text into figures, says what it left out with file and line, and never fails: a cut file, a
+//! missing test or a foreign line costs that line alone. [`merge`] then keeps one figure where
+//! several files tell the same one, and holds printed ratios against the absolute figures.
+//! [`derive`] makes the tables that this field publishes out of the absolute figures, by its rules
+//! of rounding.
 
 use std::path::{Path, PathBuf};
 
