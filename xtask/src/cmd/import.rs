@@ -258,7 +258,8 @@ mod tests {
         assert_eq!(records[0].imported.as_deref(), Some("a/sb.met.x:3"));
         let comparison = compared(&records, &base_of(&records, None), order()).expect("two");
         let rows = &comparison.hosts[0].rows;
-        assert_eq!(rows[0].cells[0].result.ratio(), Some(2.0));
+        let ratio = rows[0].cells[0].result.ratio().expect("one pair");
+        assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
         let base = rows[0].base.expect("measured");
         assert_eq!((base.server_cpu_us, base.p99_us), (None, None), "not measured, not zero");
         assert_eq!(name_of(Path::new("/x/some results (old)")), "some-results--old-");
