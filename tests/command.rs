@@ -105,6 +105,8 @@ fn pgbench_is_loaded_once_measured_in_blocks_and_compared_by_each_metric() {
     assert!(number(3) > 0.5 * number(8), "{csv}");
     let markdown = project.ok(&["compare", "e", "--view", "compact", "--format", "md"]).stdout;
     assert!(markdown.contains("| --- | --: | --: |"), "{markdown}");
+    let effects = project.ok(&["compare", "e", "--view", "effects"]).stdout;
+    assert!(effects.contains("config: small to slow") && effects.contains("n=1"), "{effects}");
     // What is there is not made again.
     let again = project.ok(&["bench", "e"]);
     assert!(again.stderr.contains("runs: all there already"), "{}", again.stderr);

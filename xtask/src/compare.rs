@@ -16,6 +16,7 @@ use crate::stats::Rule;
 
 mod collect;
 pub mod counts;
+pub mod effects;
 pub mod gate;
 mod host;
 mod made;

@@ -11,6 +11,7 @@ use crate::cli::TableFormat;
 use crate::compare::Comparison;
 
 pub mod counts;
+pub mod effects;
 pub mod markdown;
 pub mod metrics;
 pub mod table;
@@ -106,6 +107,7 @@ fn data(
         for host in &comparison.hosts {
             match view {
                 View::Metrics => tables.extend(metrics::tables(&comparison.base, host)),
+                View::Effects => tables.extend(effects::table(host)),
                 View::Times => tables.extend(times::table(&comparison.base, host)),
                 View::Full | View::Compact | View::Groups => {}
             }

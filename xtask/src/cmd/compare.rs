@@ -159,6 +159,13 @@ pub fn of_experiment(
     comparison.annotate(&|name, id| manifests.get(name, id));
     comparison.builds =
         build::sizes(expansion, &selection, &|name, id| manifests.get(name, id).ok());
+    let sources: BTreeMap<String, String> = (0..expansion.targets())
+        .map(|index| {
+            let target = expansion.target(index);
+            (target.name, expansion.source(target.build).to_owned())
+        })
+        .collect();
+    comparison.find_effects(&|target| sources.get(target).cloned());
     // Judged together, then shown in part.
     let build = |target: &str| target.split('.').next().unwrap_or(target).to_owned();
     comparison.show_only(&|target| selection.target(target, &build(target)), &|name| {

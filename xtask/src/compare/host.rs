@@ -56,6 +56,7 @@ pub(super) fn compare(
         drift,
         warnings: Vec::new(),
         notes: Vec::new(),
+        effects: Vec::new(),
     }
 }
 

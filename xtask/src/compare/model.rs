@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::effects::Effect;
 use super::{Made, Measured, Note, Warning, gate};
 use crate::sizes::BuildSize;
 use crate::stats::summary::Spread;
@@ -74,6 +75,9 @@ pub struct HostComparison {
     /// What must be said of single targets beside their numbers ([`Comparison::annotate`]).
     #[serde(default)]
     pub notes: Vec<Note>,
+    /// What each setting does ([`Comparison::find_effects`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Effect>,
 }
 
 /// One microbenchmark with one number of clients.

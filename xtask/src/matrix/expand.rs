@@ -144,6 +144,11 @@ impl<'m> Expansion<'m> {
         is_installed(self.scope.source(self.cells.get(build)))
     }
 
+    /// The name of a build's source.
+    pub fn source(&self, build: usize) -> &'m str {
+        &self.scope.source(self.cells.get(build)).name
+    }
+
     /// Name and facts of a build's compiler; `None` for an installed server.
     pub fn toolchain(&self, build: usize) -> Option<(&'m str, Option<&Toolchain>)> {
         if self.is_installed(build) {

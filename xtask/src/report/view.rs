@@ -11,7 +11,7 @@ use crate::sizes;
 use crate::stats::{Method, Verdict};
 
 use super::table::{Align, Cell, Column, Part, Table, TableRow, Tone};
-use super::{metrics, times};
+use super::{effects, metrics, times};
 
 /// A way to look at a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +26,8 @@ pub enum View {
     Metrics,
     /// Metrics of which less is better, relative in their own direction.
     Times,
+    /// What each setting does, from pairs of targets that differ in nothing else.
+    Effects,
 }
 
 /// The text report: what it is, per host the tables of each view, verdicts and warnings.
@@ -43,6 +45,7 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
                 View::Metrics => {
                     parts.extend(metrics::tables(&comparison.base, host).map(Part::Table));
                 }
+                View::Effects => parts.extend(effects::table(host).map(Part::Table)),
                 View::Times => {
                     parts.extend(times::table(&comparison.base, host).map(Part::Table));
                 }

@@ -1,0 +1,67 @@
+//! The table of what each setting does.
+
+use super::table::{Cell, Column, Table, TableRow, Tone};
+use crate::compare::HostComparison;
+use crate::compare::effects::Effect;
+
+/// Rows: settings, and below each the settings that it stands beside. Columns: groups. `None` when
+/// no two targets differ in one axis alone.
+pub fn table(host: &HostComparison) -> Option<Table> {
+    if host.effects.is_empty() {
+        return None;
+    }
+    let several = host.groups.iter().any(|group| group.threads != host.groups[0].threads);
+    let mut columns = vec![Column::left("setting")];
+    for group in &host.groups {
+        let clients = if several { format!(" x{}", group.threads) } else { String::new() };
+        columns.push(Column::left(format!("{}{clients}", group.group)));
+    }
+    let mut table = Table {
+        title: "What a setting does, from pairs of targets that differ in nothing else: the \
+                geometric mean over pairs, its interval over pairs, and their number. Above 0% is \
+                faster."
+            .to_owned(),
+        columns,
+        fixed: 1,
+        ..Table::default()
+    };
+    let mut names: Vec<(&str, &str, &str, &Option<(String, String)>)> = Vec::new();
+    for effect in &host.effects {
+        let name = (effect.axis.as_str(), effect.from.as_str(), effect.to.as_str(), &effect.beside);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for name @ (axis, from, to, beside) in names {
+        let heading = match beside {
+            None => format!("{axis}: {from} to {to}"),
+            Some((other, setting)) => format!("  beside {other}={setting}"),
+        };
+        let mut cells = vec![Cell::plain(heading)];
+        for group in &host.groups {
+            let found = host.effects.iter().find(|it| {
+                (it.axis.as_str(), it.from.as_str(), it.to.as_str(), &it.beside) == name
+                    && (&it.group, it.threads) == (&group.group, group.threads)
+            });
+            cells.push(found.map_or_else(|| Cell::plain("-"), cell));
+        }
+        table.rows.push(TableRow::Cells(cells));
+    }
+    Some(table)
+}
+
+/// `+6.9% [+6.1, +7.6] 8`
+fn cell(effect: &Effect) -> Cell {
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let pairs = effect.pairs;
+    let Some((low, high)) = effect.interval else {
+        return Cell { text: format!("{:+.1}% n=1", percent(effect.ratio)), tone: Tone::Faint };
+    };
+    let tone = match (low > 1.0, high < 1.0) {
+        (true, _) => Tone::Good,
+        (_, true) => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    let (ratio, low, high) = (percent(effect.ratio), percent(low), percent(high));
+    Cell { text: format!("{ratio:+.1}% [{low:+.1}, {high:+.1}] {pairs}"), tone }
+}
