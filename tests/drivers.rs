@@ -81,6 +81,9 @@ fn profiles_are_drawn_for_each_target_and_for_what_differs() {
         let folded = read(&format!("{target}.folded"));
         assert!(folded.lines().count() > 10, "{folded}");
         assert!(folded.lines().all(|line| line.starts_with("postgres")), "{folded}");
+        let counts = folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+        // 499 per second and core in a window of one second.
+        assert!((10..10_000).contains(&counts.sum::<u64>()), "{folded}");
         let svg = read(&format!("{target}.svg"));
         assert!(svg.starts_with("<?xml") && svg.contains(target), "{target}");
     }

@@ -189,6 +189,10 @@ pub struct Sample {
     /// Sizes at the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Sizes>,
+    /// KiB of the rows that were inserted, changed or deleted, by their mean size; none where
+    /// nobody knows (a program of the user's), or nothing was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_written_kib: Option<f64>,
     /// The kinds of statements apart, in a step of the insert benchmark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<Stream>,

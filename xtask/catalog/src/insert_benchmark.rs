@@ -25,6 +25,10 @@ pub const RATES: [u32; 3] = [100, 500, 1000];
 /// The part of the asked rate that must be reached for the rate to count as held.
 pub const HELD: f64 = 0.95;
 
+/// Bytes of a row on average, without what a server adds: id and time of 8 each, four numbers of 4,
+/// a text of 10 to 20.
+pub const ROW_BYTES: u32 = 47;
+
 /// Rows per commit of l.i0.
 const LOAD_BATCH: u32 = 100;
 /// Rows per commit of l.i1 and of the read steps (there lowered to the rate).

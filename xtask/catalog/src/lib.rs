@@ -12,6 +12,6 @@ pub mod sql;
 pub use list::MICROBENCHMARKS;
 pub use metric::{Better, Metric};
 pub use microbenchmark::{
-    Column, Distribution, DurationClass, Group, Key, Microbenchmark, Phase, Statement, Step,
-    ZIPF_EXPONENT, find, names,
+    Column, Distribution, DurationClass, Group, Key, Microbenchmark, Phase, ROW_BYTES, Statement,
+    Step, ZIPF_EXPONENT, find, names,
 };

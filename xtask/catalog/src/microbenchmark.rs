@@ -5,6 +5,9 @@ use crate::list::MICROBENCHMARKS;
 /// The exponent of [`Distribution::Zipfian`] (sysbench's default `--rand-zipfian-exp`).
 pub const ZIPF_EXPONENT: f64 = 0.8;
 
+/// Bytes of a row of `sbtestN` without what a server adds: id and k of 4 each, c of 119, pad of 59.
+pub const ROW_BYTES: u32 = 186;
+
 /// One kind of event that is measured alone.
 #[derive(Debug, PartialEq)]
 pub struct Microbenchmark {
@@ -34,6 +37,16 @@ impl Microbenchmark {
     /// Whether it leaves the data as it was.
     pub fn read_only(&self) -> bool {
         self.steps.iter().all(|step| step.statement.reads_only())
+    }
+
+    /// Rows that one event inserts, changes or deletes.
+    pub fn rows_written(&self) -> u32 {
+        let rows = |step: &Step| match step.statement {
+            statement if statement.reads_only() => 0,
+            Statement::UpdateIn { count } => step.times * count,
+            _ => step.times,
+        };
+        self.steps.iter().map(rows).sum()
     }
 
     /// Everything before `_range=`: `points-covered-si.pre`.

@@ -355,6 +355,7 @@ pub(super) mod tests {
                 client: ClientUsage::default(),
                 machine: None,
                 sizes: None,
+                rows_written_kib: None,
                 streams: Vec::new(),
                 maintained: None,
                 rate: None,

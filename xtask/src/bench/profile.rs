@@ -88,6 +88,8 @@ impl Perf {
         let output = Proc::new(&self.program)
             .args(["script", "--force", "-i"])
             .arg(&recording.data)
+            // Without the period, by which stacks would be weighted: samples are counted.
+            .args(["-F", "comm,tid,time,event,ip,sym,dso"])
             .run()
             .context("cannot read what perf recorded")?;
         fs::remove_file(&recording.data)?;
@@ -178,10 +180,10 @@ fn options(title: &str) -> flamegraph::Options<'static> {
 mod tests {
     use super::*;
 
-    const SCRIPT: &str = "postgres 5216 49033.724931:    5025125 cpu-clock:pppH: \n\
+    const SCRIPT: &str = "postgres 5216 49033.724931: cpu-clock:pppH: \n\
         \t           48d58 ExecScan+0x128 (/opt/pg/bin/postgres)\n\
         \t            9bee main+0x1 (/opt/pg/bin/postgres)\n\n\
-        postgres 5216 49033.729956:    5025125 cpu-clock:pppH: \n\
+        postgres 5216 49033.729956: cpu-clock:pppH: \n\
         \t            9bee main+0x1 (/opt/pg/bin/postgres)\n\n";
 
     #[test]

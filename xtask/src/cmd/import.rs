@@ -212,6 +212,7 @@ fn record(experiment: &str, figure: &Figure, host: String, threads: u32) -> Reco
             client: ClientUsage::default(),
             machine: None,
             sizes: None,
+            rows_written_kib: None,
             streams: Vec::new(),
             maintained: None,
             rate: None,

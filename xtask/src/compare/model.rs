@@ -297,6 +297,8 @@ pub struct Metrics {
     pub device_read_kib: Option<f64>,
     /// KiB that the data's device wrote per operation.
     pub device_written_kib: Option<f64>,
+    /// KiB that the server wrote towards storage per KiB of the rows that were written.
+    pub write_amplification: Option<f64>,
     /// Memory of the server at the end of the window, in KiB.
     pub memory_kib: Option<f64>,
     /// The data directory at the end of the window, in KiB.

@@ -88,6 +88,7 @@ fn sample(qps: f64) -> Sample {
         },
         machine: None,
         sizes: None,
+        rows_written_kib: None,
         streams: Vec::new(),
         maintained: None,
         rate: None,

@@ -12,7 +12,7 @@ struct Figure {
 }
 
 /// In the order of the published tables (`cpu/o cs/o r/o rKB/o wKB/o o/s`), then what they lack.
-const FIGURES: [Figure; 12] = [
+const FIGURES: [Figure; 13] = [
     Figure { heading: "o/s", of: |m| Some(m.value) },
     Figure { heading: "cpu/o us", of: |m| m.machine_cpu_us },
     Figure { heading: "cs/o", of: |m| m.machine_context_switches },
@@ -23,6 +23,7 @@ const FIGURES: [Figure; 12] = [
     Figure { heading: "client us/o", of: |m| m.client_cpu_us },
     Figure { heading: "client %", of: client_share },
     Figure { heading: "p99 us", of: |m| m.p99_us },
+    Figure { heading: "write amp", of: |m| m.write_amplification },
     Figure { heading: "memory MiB", of: |m| m.memory_kib.map(|kib| kib / 1024.0) },
     Figure { heading: "data MiB", of: |m| m.data_kib.map(|kib| kib / 1024.0) },
 ];

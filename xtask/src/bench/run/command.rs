@@ -99,6 +99,7 @@ impl Runner<'_> {
             client: ClientUsage { user_seconds, system_seconds, context_switches: 0 },
             machine: Some(used.machine),
             sizes: Some(used.sizes),
+            rows_written_kib: None,
             streams: Vec::new(),
             maintained: None,
             rate: None,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use catalog::insert_benchmark::ROW_BYTES;
 use catalog::protocol::{
     Action, Data, Event, InsertStep, Job, Measured, StepKind, Stream, VERSION,
 };
@@ -62,6 +63,8 @@ impl Runner<'_> {
         let metrics = metrics(&step, &measured)?;
         let asked = step.rate.map(|rate| f64::from(rate) * f64::from(step.clients));
         let inserted = stream(&measured, "insert").map_or(0.0, |it| it.operations as f64);
+        let deleted = stream(&measured, "delete").map_or(0.0, |it| it.operations as f64);
+        let written = (inserted + deleted) * f64::from(ROW_BYTES) / 1024.0;
         let rate = asked.map(|asked| Rate { asked, got: inserted / measured.seconds });
         Ok(Sample {
             seconds: measured.seconds,
@@ -76,6 +79,7 @@ impl Runner<'_> {
             client: measured.client,
             machine: Some(used.machine),
             sizes: Some(used.sizes),
+            rows_written_kib: (written > 0.0).then_some(written),
             streams: measured.streams,
             maintained: None,
             rate,

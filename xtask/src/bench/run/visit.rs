@@ -204,6 +204,7 @@ impl Runner<'_> {
             client: measured.client,
             machine: Some(used.machine),
             sizes: Some(used.sizes),
+            rows_written_kib: rows_written(&measure.microbenchmark, measured.events),
             streams: Vec::new(),
             maintained: None,
             rate,
@@ -337,6 +338,13 @@ impl Runner<'_> {
     }
 }
 
+/// KiB of the rows that so many events wrote; none for one that only reads.
+fn rows_written(microbenchmark: &str, events: u64) -> Option<f64> {
+    let rows = catalog::find(microbenchmark)?.rows_written();
+    let bytes = events as f64 * f64::from(rows) * f64::from(catalog::ROW_BYTES);
+    (rows > 0).then_some(bytes / 1024.0)
+}
+
 /// What is compared in open loop, where the rate is given: response times.
 fn response_times(measured: &Measured) -> Vec<Metric> {
     let latency = &measured.latency;
@@ -400,6 +408,14 @@ pub(super) fn thousands(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_events_write_are_counted() {
+        assert_eq!(rows_written("point-query", 5), None);
+        assert_eq!(rows_written("update-nonindex", 1024), Some(186.0));
+        // Two updates, a delete and its insert.
+        assert_eq!(rows_written("read-write_range=100", 1024), Some(4.0 * 186.0));
+    }
 
     #[test]
     fn rates_read_well() {

@@ -86,6 +86,7 @@ fn json() {
                         "device-reads": null,
                         "device-read-kib": null,
                         "device-written-kib": null,
+                        "write-amplification": null,
                         "memory-kib": null,
                         "data-kib": null,
                         "p99-us": 300.0
@@ -126,6 +127,7 @@ fn json() {
                             "device-reads": null,
                             "device-read-kib": null,
                             "device-written-kib": null,
+                            "write-amplification": null,
                             "memory-kib": null,
                             "data-kib": null,
                             "p99-us": 300.0
