@@ -4,6 +4,9 @@ use super::table::{Cell, Column, Table, TableRow, Tone};
 use crate::compare::HostComparison;
 use crate::compare::effects::Effect;
 
+/// Axis, from, to, and what it stands beside.
+type Name<'a> = (&'a str, &'a str, &'a str, &'a Option<(String, String)>);
+
 /// Rows: settings, and below each the settings that it stands beside. Columns: groups. `None` when
 /// no two targets differ in one axis alone.
 pub fn table(host: &HostComparison) -> Option<Table> {
@@ -25,7 +28,7 @@ pub fn table(host: &HostComparison) -> Option<Table> {
         fixed: 1,
         ..Table::default()
     };
-    let mut names: Vec<(&str, &str, &str, &Option<(String, String)>)> = Vec::new();
+    let mut names: Vec<Name<'_>> = Vec::new();
     for effect in &host.effects {
         let name = (effect.axis.as_str(), effect.from.as_str(), effect.to.as_str(), &effect.beside);
         if !names.contains(&name) {
