@@ -323,4 +323,21 @@ impl Drift {
     pub fn over_session(&self) -> f64 {
         (1.0 + self.percent_per_hour / 100.0).powf(self.hours)
     }
+
+    /// Over which time, in words. Of less than an hour a rate per hour would be extrapolated.
+    pub fn words(&self) -> String {
+        let percent = (self.over_session() - 1.0) * 100.0;
+        // Rounded first: `-0.0` is no number for people.
+        let tenths = |value: f64| (value * 10.0).round() / 10.0 + 0.0;
+        match self.hours {
+            hours if hours < 1.0 => {
+                format!("{:+.1}% in {:.0} min", tenths(percent), (hours * 60.0).max(1.0))
+            }
+            hours => format!(
+                "{:+.1}% in {hours:.1} h ({:+.1}% per hour)",
+                tenths(percent),
+                tenths(self.percent_per_hour)
+            ),
+        }
+    }
 }

@@ -447,3 +447,11 @@ fn a_value_that_can_be_no_part_of_a_ratio_is_a_failure() {
         "{result:?}"
     );
 }
+
+#[test]
+fn drift_of_minutes_is_no_rate_per_hour() {
+    let drift = |percent_per_hour, hours| Drift { percent_per_hour, hours }.words();
+    assert_eq!(drift(21.0, 0.5), "+10.0% in 30 min");
+    assert_eq!(drift(10.0, 2.0), "+21.0% in 2.0 h (+10.0% per hour)");
+    assert_eq!(drift(0.0, 0.001), "+0.0% in 1 min");
+}

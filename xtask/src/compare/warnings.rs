@@ -85,11 +85,9 @@ fn drift(host: &HostComparison, rule: &Rule) -> Option<String> {
     let total = drift.over_session();
     (total.ln().abs() > rule.delta.ln_1p() / 2.0).then(|| {
         format!(
-            "the base itself moved by {:+.1}% in {:.1} h ({:+.1}% per hour): the host was not \
-             steady; pairs within a block take most of it out, but intervals are wider for it",
-            (total - 1.0) * 100.0,
-            drift.hours,
-            drift.percent_per_hour
+            "the base itself moved by {}: the host was not steady; pairs within a block take most \
+             of it out, but intervals are wider for it",
+            drift.words()
         )
     })
 }

@@ -65,7 +65,7 @@ fn text() {
             - undecided (+N): neither; about N more blocks would tell
             - n=1: one pair only, so no interval and no verdict
 
-            Host `h`, base `pg_o2.c`, 5 blocks; drift of the base +0.0% per hour
+            Host `h`, base `pg_o2.c`, 5 blocks; the base moved by +0.0% in 2.0 h (+0.0% per hour)
 
             microbenchmark      base QPS  pg_o3.c                               pg_os.c                      pg_lto.c
             point-1
@@ -120,7 +120,8 @@ fn narrow_text_is_cut_into_tables() {
             - undecided (+N): neither; about N more blocks would tell
             - n=1: one pair only, so no interval and no verdict
 
-            Host `h`, base `pg_o2.c`, 5 blocks; drift of the base +0.0% per hour
+            Host `h`, base `pg_o2.c`, 5 blocks; the base moved by +0.0% in 2.0 h (+0.0%
+              per hour)
 
             microbenchmark      base QPS  pg_o3.c
             point-1

@@ -104,11 +104,9 @@ fn host_line(comparison: &Comparison, host: &HostComparison) -> String {
         0 => String::new(),
         count => format!("; the variance of {count} entries is pooled over targets"),
     };
-    let drift = host.drift.map_or_else(String::new, |drift| {
-        // Rounded first: `-0.0` is no number for people.
-        let tenths = (drift.percent_per_hour * 10.0).round() / 10.0 + 0.0;
-        format!("; drift of the base {tenths:+.1}% per hour")
-    });
+    let drift = host
+        .drift
+        .map_or_else(String::new, |drift| format!("; the base moved by {}", drift.words()));
     format!(
         "Host `{}`, base `{}`, {} {noun}{pooled}{drift}",
         host.host, comparison.base, host.blocks
