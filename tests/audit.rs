@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use crate::support::{Called, Project, finish};
+use crate::support::{Called, Project, command, finish, must};
 
 /// A project with the stand-in for PostgreSQL; `setting` is what the one setting of its axis adds.
 fn autoconf(setting: &str) -> Project {
@@ -94,7 +94,17 @@ fn a_cmake_build_is_as_asked_and_says_so_in_its_manifest() {
     let project = cmake(r#"flags = ["-g1", "-O2"]"#);
     let text = as_asked(&project);
     assert!(!text.contains("mismatch"), "{text}");
-    assert_eq!(stored(&project)["verdict"], "as-asked");
+    // The library that the project carries is code for any address, and nothing else is special.
+    assert_eq!(stored(&project)["verdict"], "explained");
+    let explained: Vec<&str> = text.lines().filter(|line| line.contains("  explained ")).collect();
+    assert_eq!(explained.len(), 1, "{text}");
+    let library = "lib/private/libprotobuf-lite.so.1.2.3";
+    assert!(explained[0].contains(library) && explained[0].contains("-fPIC"), "{text}");
+    // The installed server finds that library; it would not start without.
+    let builds = std::fs::read_dir(project.path("work/builds")).expect("there");
+    let tree = builds.flatten().next().expect("one").path().join("tree");
+    assert!(tree.join(library).is_file(), "{}", tree.display());
+    must(command(tree.join("bin/mysqld")));
     // Reading again needs nothing but the installed tree and the log.
     let again = project.ok(&["audit", "--again"]);
     assert!(again.stdout.contains(": as asked"), "{}", again.stdout);
@@ -138,10 +148,10 @@ fn a_build_type_with_a_level_of_its_own() {
     assert!(text.contains("main.c") && text.contains("hash.c"), "{text}");
     assert!(!text.contains("version.cc"), "only the flags for C were changed: {text}");
     let why = project.ok(&["audit", "--why", "-O3"]).stdout;
-    line(&why, &["the project's own build gives it for 3 of 4 files", "hash.c", "main.c"]);
+    line(&why, &["the project's own build gives it for 4 of 5 files", "hash.c", "main.c"]);
     let why = project.ok(&["audit", "--why", "-O2"]).stdout;
     line(&why, &["flags = all (", "matrix.toml:", "gives `-O2`"]);
-    line(&why, &["`-O3` comes behind it in 3 files"]);
+    line(&why, &["`-O3` comes behind it in 4 files"]);
 }
 
 #[test]
@@ -159,7 +169,7 @@ fn packaging_flags_of_the_distribution() {
     line(&text, &["mismatch", "-fstack-protector-strong was not asked for"]);
     line(&text, &["mismatch", "link-time optimisation happened and was not asked for"]);
     let why = project.ok(&["audit", "--why", "-fstack-protector-strong"]).stdout;
-    line(&why, &["the project's own build gives it for 3 of 4 files"]);
+    line(&why, &["the project's own build gives it for 4 of 5 files"]);
     line(&why, &["the distribution's packaging flags have it (`dpkg-buildflags`)"]);
 }
 
@@ -251,7 +261,11 @@ fn clangs_link_time_optimisation_is_proven_by_its_objects() {
         project.write("matrix.toml", &text);
         project.ok(&["build", "clang"]);
         let audit = project.ok(&["audit", "--experiment", "clang"]);
-        assert!(audit.stdout.contains(": as asked ("), "{}", audit.stdout);
+        // `-fPIC` of the library that the project carries is explained.
+        let verdict = audit.stdout.lines().next().unwrap_or_default();
+        assert!(verdict.contains(": as asked, and what the project adds ("), "{}", audit.stdout);
+        let others = audit.stdout.lines().filter(|line| line.contains("  explained "));
+        assert!(others.into_iter().all(|line| line.contains("-fPIC")), "{}", audit.stdout);
     }
 }
 
