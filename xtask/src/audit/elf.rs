@@ -2,6 +2,7 @@
 //! comment section, recorded command lines, the dynamic section, frame pointers, traces of LTO.
 
 use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -164,6 +165,9 @@ fn units(file: &object::File<'_>) -> anyhow::Result<Vec<Unit>> {
         text.map(|section| (section.address(), section.address() + section.size())).collect();
     let mut headers = dwarf.units();
     let mut units = Vec::new();
+    // Of a function that several units have, the linker keeps one, and GNU ld lets the ranges of
+    // the others point at that: it is the first unit's.
+    let mut counted = HashSet::new();
     while let Some(header) = headers.next().context("the debug information is broken")? {
         let unit = dwarf.unit(header).context("the debug information is broken")?;
         let mut entries = unit.entries();
@@ -187,7 +191,7 @@ fn units(file: &object::File<'_>) -> anyhow::Result<Vec<Unit>> {
             // Functions that the linker dropped, as several units had them or nobody called them,
             // keep their ranges, at address 0.
             let there = |(begin, end): &(u64, u64)| (*begin..*end).contains(&range.begin);
-            if sections.iter().any(there) {
+            if sections.iter().any(there) && counted.insert(range.begin) {
                 text_bytes += range.end.saturating_sub(range.begin);
             }
         }
@@ -309,5 +313,33 @@ mod tests {
         assert!(bytes(&whole) > 2000 && bytes(&whole) <= whole.text_bytes);
         let dropped = facts(&["-Wl,--gc-sections"]);
         assert!(bytes(&dropped) < 100 && bytes(&dropped) > 0, "{}", bytes(&dropped));
+    }
+
+    #[test]
+    fn a_function_that_two_units_have_is_counted_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let header =
+            "struct S { __attribute__((noinline)) int f(int x) { return x * x + x / 7; } };";
+        let unit = |name: &str| {
+            format!("{header}\nint {name}(int x) {{ S s; return s.f(x) + s.f(x + 1); }}\n")
+        };
+        std::fs::write(dir.path().join("a.cc"), unit("a")).expect("written");
+        let main = format!("int a(int);\n{}int main() {{ return a(1) + b(2); }}\n", unit("b"));
+        std::fs::write(dir.path().join("b.cc"), main).expect("written");
+        Proc::new("/usr/bin/g++")
+            .args(["-O1", "-g1", "-ffunction-sections", "a.cc", "b.cc", "-o", "a.out"])
+            .cwd(dir.path())
+            .run()
+            .expect("it compiles");
+        let file = std::fs::read(dir.path().join("a.out")).expect("there");
+        let facts = parse(&file).expect("an ELF file");
+        let object = object::File::parse(&*file).expect("an ELF file");
+        let functions = object.symbols().filter(|symbol| {
+            let name = symbol.name().unwrap_or_default();
+            symbol.kind() == SymbolKind::Text && (name.starts_with("_Z") || name == "main")
+        });
+        let functions: u64 = functions.map(|symbol| symbol.size()).sum();
+        let units: u64 = facts.units.iter().map(|unit| unit.text_bytes).sum();
+        assert_eq!(units, functions);
     }
 }
