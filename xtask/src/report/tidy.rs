@@ -8,7 +8,7 @@ use crate::compare::{CellResult, Comparison, HostComparison};
 use crate::stats::Verdict;
 
 /// The header: a stable interface. New columns are added at the end.
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 32] = [
     "experiment",
     "host",
     "kind",
@@ -26,8 +26,8 @@ const COLUMNS: [&str; 30] = [
     "p",
     "adjusted_p",
     "more_blocks",
-    "base_value",
-    "value",
+    "base_qps",
+    "qps",
     "failed_runs",
     "reason",
     "rows",
@@ -39,6 +39,8 @@ const COLUMNS: [&str; 30] = [
     "metric",
     "unit",
     "better",
+    "base_value",
+    "value",
 ];
 
 /// A row in the making: fields by name, empty where nothing applies.
@@ -83,11 +85,14 @@ pub fn tidy(comparison: &Comparison, views: &[View]) -> Table {
                 );
                 if let Some(base) = row.base {
                     of_row.set("base_value", base.value);
+                    if row.metric.is_qps() {
+                        of_row.set("base_qps", base.value);
+                    }
                 }
                 rows.extend(row.cells.iter().map(|cell| {
                     let mut line = of_row.clone();
                     line.set("notes", notes(comparison, host, &cell.target));
-                    microbenchmark(line, cell)
+                    microbenchmark(line, cell, row.metric.is_qps())
                 }));
             }
         }
@@ -125,11 +130,14 @@ fn notes(comparison: &Comparison, host: &HostComparison, target: &str) -> String
     all.map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-fn microbenchmark(mut line: Line, cell: &crate::compare::Cell) -> TableRow {
+fn microbenchmark(mut line: Line, cell: &crate::compare::Cell, is_qps: bool) -> TableRow {
     line.set("target", &cell.target);
     line.set("failed_runs", cell.failures.len());
     if let Some(metrics) = cell.metrics {
         line.set("value", metrics.value);
+        if is_qps {
+            line.set("qps", metrics.value);
+        }
     }
     if let Some(last) = cell.failures.last() {
         line.set("reason", &last.reason);
