@@ -9,7 +9,7 @@ mod microbenchmark;
 pub mod protocol;
 pub mod sql;
 
-pub use list::MICROBENCHMARKS;
+pub use list::{MICROBENCHMARKS, SQL_BENCH_TESTS};
 pub use metric::{Better, Metric};
 pub use microbenchmark::{
     Column, Distribution, DurationClass, Group, Key, Microbenchmark, Phase, ROW_BYTES, Statement,

@@ -170,3 +170,16 @@ pub static MICROBENCHMARKS: [Microbenchmark; 42] = [
     Microbenchmark { phase: Phase::WriteLast, prepared: false, ..
     write("insert_range=100",                  &INSERT) },
 ];
+
+/// The tests of sql-bench, in the order in which the suite runs them all.
+pub const SQL_BENCH_TESTS: [&str; 9] = [
+    "alter-table",
+    "ATIS",
+    "big-tables",
+    "connect",
+    "create",
+    "insert",
+    "select",
+    "transactions",
+    "wisconsin",
+];

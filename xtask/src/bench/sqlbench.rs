@@ -15,19 +15,6 @@ use crate::exit::{Code, coded};
 use crate::matrix::model::{Engine, Source};
 use crate::{interrupt, source};
 
-/// The tests of the suite, in the order in which it runs them all.
-pub const TESTS: [&str; 9] = [
-    "alter-table",
-    "ATIS",
-    "big-tables",
-    "connect",
-    "create",
-    "insert",
-    "select",
-    "transactions",
-    "wisconsin",
-];
-
 /// The words that run one test; `{…}` are placeholders.
 pub fn words(test: &str, loop_count: Option<u32>, options: &[String]) -> Vec<String> {
     let mut words: Vec<String> = [

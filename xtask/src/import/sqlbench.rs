@@ -4,26 +4,15 @@
 //! Lines that begin with `Estimated` and rows marked `+` are extrapolated from loops that were cut
 //! at a time limit: they are no measurements and are left out.
 
-use crate::import::{Imported, Place, lines, short};
+use catalog::SQL_BENCH_TESTS;
 
-/// The tests of the suite.
-const TESTS: [&str; 9] = [
-    "alter-table",
-    "ATIS",
-    "big-tables",
-    "connect",
-    "create",
-    "insert",
-    "select",
-    "transactions",
-    "wisconsin",
-];
+use crate::import::{Imported, Place, lines, short};
 
 /// (test, server with its suffix) of a file's name; the summary's test is empty.
 pub fn name(name: &str) -> Option<(&'static str, &str)> {
     let (test, rest) = match name.strip_prefix("RUN-") {
         Some(rest) => ("", rest),
-        None => TESTS
+        None => SQL_BENCH_TESTS
             .iter()
             .find_map(|test| Some((*test, name.strip_prefix(test)?.strip_prefix('-')?)))?,
     };
@@ -105,7 +94,7 @@ pub fn run(place: &Place, text: &str, out: &mut Imported) {
             out.skip(place, line, format!("{}: `total` is of fewer tests", short(text)));
         } else if let Some((test, rest)) = text.split_once(": ") {
             let test = test.trim();
-            if !TESTS.contains(&test) {
+            if !SQL_BENCH_TESTS.contains(&test) {
                 continue;
             }
             match timed(rest.trim()) {

@@ -1,7 +1,8 @@
 //! `kind = "sql-bench"`: the Perl scripts of MySQL's and MariaDB's trees.
 
+use catalog::SQL_BENCH_TESTS;
+
 use super::{integer, seconds};
-use crate::bench::sqlbench::TESTS;
 use crate::diag::Diagnostic;
 use crate::matrix::decode::{Entry, Mistakes, Table, lookup};
 use crate::matrix::model::{Source, SourceKind, SqlBench};
@@ -33,9 +34,10 @@ pub fn read(
     let mut tests = Vec::new();
     if let Some(found) = table.get("tests") {
         for word in found.one_or_more(mistakes) {
-            if !TESTS.contains(&word.text) {
+            if !SQL_BENCH_TESTS.contains(&word.text) {
                 let message = format!("`{}` is no test of sql-bench", word.text);
-                mistakes.push(Diagnostic::at(&word.span, message).nearest(word.text, TESTS));
+                mistakes
+                    .push(Diagnostic::at(&word.span, message).nearest(word.text, SQL_BENCH_TESTS));
             } else if tests.iter().any(|test| test == word.text) {
                 let message = format!("test `{}` is given twice", word.text);
                 mistakes.push(Diagnostic::at(&word.span, message));
@@ -43,7 +45,7 @@ pub fn read(
             tests.push(word.text.to_owned());
         }
     } else {
-        tests.extend(TESTS.map(str::to_owned));
+        tests.extend(SQL_BENCH_TESTS.map(str::to_owned));
     }
     let options = table.get("options").map_or(Vec::new(), |entry| entry.texts(mistakes));
     for word in &options {
