@@ -278,7 +278,7 @@ fn by_program(
     let surroundings = Surroundings {
         engine: install.engine,
         server: &endpoint,
-        threads: env.jobs as u32,
+        threads: 1,
         seconds: 0.0,
         seed,
         prefix: &install.prefix,

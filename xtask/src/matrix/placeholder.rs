@@ -17,6 +17,9 @@ pub const PLACEHOLDERS: [(&str, &str); 13] = [
     ("sql-bench-server", "what sql-bench calls the engine: pg or mysql"),
 ];
 
+/// Those that differ from run to run: what fills the data that runs share cannot have them.
+pub const OF_RUNS: [&str; 4] = ["threads", "seconds", "build", "config"];
+
 /// A part of a word.
 enum Part<'a> {
     Text(&'a str),
@@ -53,6 +56,14 @@ pub fn unknown(word: &str) -> Option<&str> {
     })
 }
 
+/// The first placeholder of a word that is one of [`OF_RUNS`].
+pub fn of_runs(word: &str) -> Option<&str> {
+    parts(word).into_iter().find_map(|part| match part {
+        Part::Name(name) if OF_RUNS.contains(&name) => Some(name),
+        _ => None,
+    })
+}
+
 /// The word with every placeholder replaced by its value.
 pub fn fill(word: &str, value: impl Fn(&str) -> String) -> String {
     let text = |part| match part {
@@ -83,6 +94,10 @@ mod tests {
         assert_eq!(unknown("a{b"), Some("b"));
         assert_eq!(unknown("a}b"), Some("b"));
         assert_eq!(unknown("{{x}} {seconds}"), None);
+        assert_eq!(of_runs("{socket} {seconds}"), Some("seconds"));
+        assert_eq!(of_runs("{{threads}} {seed}"), None);
+        let known = |name: &&str| PLACEHOLDERS.iter().any(|(known, _)| known == name);
+        assert!(OF_RUNS.iter().all(known));
     }
 
     proptest! {

@@ -310,6 +310,7 @@ score = { better = "lower" }
     assert_eq!(command.metrics[1].better, Some(catalog::Better::Lower));
     for (wrong, expected) in [
         ("tests = { a = ['x', '{sokcet}'] }", "`{sokcet}` stands for nothing here"),
+        ("load = ['x', '{threads}']\ntests = { a = ['x'] }", "`{threads}` differs from run to run"),
         ("tests = { a = [] }", "`a` needs a program and its arguments"),
         ("tests = {}", "`tests` needs at least one test"),
         ("", "workload `w` needs the key `tests`"),

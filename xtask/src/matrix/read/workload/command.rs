@@ -11,7 +11,16 @@ use crate::matrix::placeholder::{self, PLACEHOLDERS};
 
 /// Reads the keys of this kind.
 pub fn read(entry: &Entry<'_>, table: &mut Table<'_>, mistakes: &mut Mistakes) -> CommandWorkload {
-    let load = table.get("load").map_or(Vec::new(), |entry| words(&entry, mistakes));
+    let load = table.get("load").map_or(Vec::new(), |entry| {
+        for word in entry.texts(&mut Mistakes::new()) {
+            if let Some(name) = placeholder::of_runs(word.text) {
+                let message =
+                    format!("`{{{name}}}` differs from run to run, and all share the data");
+                mistakes.push(Diagnostic::at(&word.span, message));
+            }
+        }
+        words(&entry, mistakes)
+    });
     let length = seconds(table, "seconds", 60.0, mistakes);
     if length <= 0.0 {
         mistakes.push(Diagnostic::at(&entry.key_span, "`seconds` is more than 0"));
