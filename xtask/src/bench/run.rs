@@ -102,9 +102,10 @@ fn saved(restores: &[(f64, Option<f64>)]) -> Option<String> {
     let (restored, loaded) = known.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     (restored > 0.0 && loaded > 0.0).then(|| {
         format!(
-            "data: {} restores in {restored:.1} s; loading each time would have taken {loaded:.1} s, \
+            "data: {} {} in {restored:.1} s; loading each time would have taken {loaded:.1} s, \
              {:.1} times as long",
             restores.len(),
+            if restores.len() == 1 { "restore" } else { "restores" },
             loaded / restored
         )
     })

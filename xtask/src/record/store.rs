@@ -173,6 +173,9 @@ impl<T: Line> Store<T> {
                 let _ = file.set_len(length);
                 return Err(error.into());
             }
+            if let (0, Some(folder)) = (length, path.parent()) {
+                fs::File::open(folder)?.sync_all()?;
+            }
         }
         Ok(())
     }
