@@ -34,13 +34,6 @@ same-code = "aa"
     )
 }
 
-fn records(project: &Project) -> Vec<serde_json::Value> {
-    let folder = std::fs::read_dir(project.path("results/records/e")).expect("records");
-    let texts = folder.flatten().map(|file| std::fs::read_to_string(file.path()).expect("text"));
-    let text: String = texts.collect();
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
 #[test]
 fn every_step_is_measured_and_compared_and_rates_are_judged() {
     for (engine, prefix, lines) in [
@@ -50,7 +43,7 @@ fn every_step_is_measured_and_compared_and_rates_are_judged() {
         let project = Project::with_matrix(&matrix(engine, prefix, lines));
         let called = project.ok(&["bench", "e"]);
         assert!(called.stderr.contains("runs: 12 measured, 0 failed"), "{}", called.stderr);
-        let records = records(&project);
+        let records = project.records("e");
         let mut seen = Vec::new();
         for record in &records {
             let name = record["microbenchmark"].as_str().expect("a name");

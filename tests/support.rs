@@ -79,6 +79,15 @@ impl Project {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
+    /// The records of an experiment, file by file.
+    pub fn records(&self, experiment: &str) -> Vec<serde_json::Value> {
+        let folder = std::fs::read_dir(self.path("results/records").join(experiment));
+        let files = folder.expect("records").flatten();
+        let texts = files.map(|file| std::fs::read_to_string(file.path()).expect("text"));
+        let text: String = texts.collect();
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
     /// Packs a fixture folder into an archive and gives its sha256.
     pub fn pack(&self, fixture: &str, archive: &str) -> String {
         let source = root().join("tests/fixtures").join(fixture);
