@@ -21,4 +21,5 @@ mod sqlbench;
 mod support;
 mod sysbench;
 mod tidy;
+mod views;
 mod whole;

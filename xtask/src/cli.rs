@@ -34,7 +34,8 @@ pub struct Common {
     /// A folder with source archives, asked before any other origin
     #[arg(long, global = true, value_name = "DIR", env = "MATRIX_SOURCES")]
     pub sources: Option<PathBuf>,
-    /// Only what matches: build names, targets or microbenchmarks (repeatable)
+    /// Only what matches: build names, targets or microbenchmarks (repeatable); `compare` knows
+    /// `regressions`, `improvements` and `undecided`, too
     #[arg(long, global = true, value_name = "GLOB")]
     pub only: Vec<String>,
     /// Not what matches (repeatable)
@@ -209,6 +210,10 @@ pub struct CompareArgs {
     /// A gate, as in `slower > 3% in group writes` (repeatable): exit code 3 if it trips
     #[arg(long, value_name = "EXPR")]
     pub fail_on: Vec<String>,
+    /// Shows only what is so, as in `lto=on` or `group!=writes,range-1` (repeatable): `host`,
+    /// `target`, `build`, `config`, `group`, `microbenchmark`, `threads`, or an axis
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub filter: Vec<String>,
     /// Which tables (repeatable) [default: full and groups]
     #[arg(long, value_enum, value_name = "VIEW", value_delimiter = ',')]
     pub view: Vec<View>,

@@ -17,13 +17,14 @@ use crate::stats::Rule;
 mod collect;
 pub mod counts;
 pub mod effects;
+pub mod filter;
 pub mod gate;
 mod host;
 mod made;
 mod model;
 mod notes;
 mod same_code;
-mod show;
+pub mod show;
 mod warnings;
 
 pub use collect::Measured;

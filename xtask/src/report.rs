@@ -11,6 +11,7 @@ use crate::cli::TableFormat;
 use crate::compare::Comparison;
 
 pub mod counts;
+pub mod dense;
 pub mod effects;
 pub mod markdown;
 pub mod metrics;
@@ -103,13 +104,16 @@ fn data(
     if views.iter().any(|view| judged(&view)) {
         tables.push(tidy::tidy(comparison, views));
     }
+    if views.contains(&View::Dense) {
+        tables.extend(dense::table(comparison));
+    }
     for view in views.iter().filter(|view| !judged(view)) {
         for host in &comparison.hosts {
             match view {
                 View::Metrics => tables.extend(metrics::tables(&comparison.base, host)),
                 View::Effects => tables.extend(effects::table(host)),
                 View::Times => tables.extend(times::table(&comparison.base, host)),
-                View::Full | View::Compact | View::Groups => {}
+                View::Full | View::Compact | View::Groups | View::Dense => {}
             }
         }
     }

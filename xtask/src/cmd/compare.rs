@@ -24,13 +24,15 @@ use crate::record::{Mark, Record};
 use crate::report::{self, View};
 use crate::server::Settings;
 
+mod shown;
+
 /// Runs the task.
 ///
 /// # Errors
 /// As [`crate::cmd::run`].
 pub fn run(env: &Env, common: &Common, args: &CompareArgs) -> anyhow::Result<Code> {
     if let Some(name) = &args.experiment
-        && let Some(code) = imported(env, name, args)?
+        && let Some(code) = imported(env, common, name, args)?
     {
         return Ok(code);
     }
@@ -42,9 +44,18 @@ pub fn run(env: &Env, common: &Common, args: &CompareArgs) -> anyhow::Result<Cod
         bench::count::show(env, common, &loaded, &expansion, base, args.format)?;
         return Ok(Code::Done);
     }
+    // A word that a name here matches is a glob, as everywhere.
+    let is_name = |word: &str| {
+        let only = Common { only: vec![word.to_owned()], skip: Vec::new(), ..common.clone() };
+        loaded.select(&only, &expansion).is_ok()
+    };
+    let (common, which) = shown::split(common, &is_name);
+    let common = &common;
     let mut comparison = of_experiment(env, common, &loaded, &expansion, base, Ids::Suite)?;
     judge(&mut comparison, &args.fail_on)?;
-    print(&comparison, &args.view, args.format)?;
+    if shown::narrow(env, &mut comparison, args, &which)? || args.format == TableFormat::Json {
+        print(&comparison, &args.view, args.format)?;
+    }
     // Beside the runs, for people; programs ask for either.
     if args.format == TableFormat::Text
         && let Some(found) = bench::count::stored(env, common, &loaded, &expansion, base)?
@@ -78,7 +89,12 @@ fn tell_gates(env: &Env, comparison: &Comparison) -> Code {
 }
 
 /// Compares an experiment whose records were all imported: the matrix file does not know it.
-fn imported(env: &Env, name: &str, args: &CompareArgs) -> anyhow::Result<Option<Code>> {
+fn imported(
+    env: &Env,
+    common: &Common,
+    name: &str,
+    args: &CompareArgs,
+) -> anyhow::Result<Option<Code>> {
     if name.contains('/') || name.starts_with('.') {
         return Ok(None);
     }
@@ -89,7 +105,10 @@ fn imported(env: &Env, name: &str, args: &CompareArgs) -> anyhow::Result<Option<
     let base = import::base_of(&records, args.base.as_deref());
     let mut comparison = compare(&records, &base, import::order())?;
     judge(&mut comparison, &args.fail_on)?;
-    print(&comparison, &args.view, args.format)?;
+    let (_, which) = shown::split(common, &|_| false);
+    if shown::narrow(env, &mut comparison, args, &which)? || args.format == TableFormat::Json {
+        print(&comparison, &args.view, args.format)?;
+    }
     Ok(Some(tell_gates(env, &comparison)))
 }
 

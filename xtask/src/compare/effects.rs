@@ -36,6 +36,22 @@ pub struct Effect {
     pub interval: Option<(f64, f64)>,
     /// How many pairs.
     pub pairs: u32,
+    /// How the effect beside [`Self::beside`] differs from that beside the base's setting of the
+    /// same axis; `None` where no pairs match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Interaction>,
+}
+
+/// A difference of two effects, from pairs of pairs that differ in one further axis alone.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Interaction {
+    /// Geometric mean of the quotients of the matched pairs' ratios.
+    pub ratio: f64,
+    /// Its interval, from two matches on.
+    pub interval: Option<(f64, f64)>,
+    /// How many matches.
+    pub pairs: u32,
 }
 
 /// A target: what it is set to, by axis, and what came of it.
@@ -89,6 +105,7 @@ fn effects(host: &HostComparison, source: &dyn Fn(&str) -> Option<String>) -> Ve
                         ratio: mean.exp(),
                         interval: estimate.map(|estimate| estimate.interval(LEVEL)),
                         pairs: differences.len() as u32,
+                        more: None,
                     }
                 };
                 let all: Vec<f64> = pairs.iter().map(|(ln, _)| *ln).collect();
@@ -97,7 +114,8 @@ fn effects(host: &HostComparison, source: &dyn Fn(&str) -> Option<String>) -> Ve
                 }
                 found.push(effect(None, &all));
                 for (beside, differences) in by_context(&pairs, axis) {
-                    found.push(effect(Some(beside), &differences));
+                    let more = interaction(&pairs, &of_base, &beside);
+                    found.push(Effect { more, ..effect(Some(beside), &differences) });
                 }
             }
         }
@@ -150,6 +168,31 @@ fn by_context(pairs: &[Pair<'_>], axis: &str) -> Vec<((String, String), Vec<f64>
     contexts.into_iter().filter(|(_, list)| list.len() < pairs.len()).collect()
 }
 
+/// How the pairs beside a setting differ from those beside the base's setting of the same axis that
+/// agree with them in everything else; `None` where none do.
+fn interaction(
+    pairs: &[Pair<'_>],
+    of_base: &BTreeMap<String, String>,
+    (axis, setting): &(String, String),
+) -> Option<Interaction> {
+    let usual = of_base.get(axis).filter(|usual| *usual != setting)?;
+    let differences: Vec<f64> = pairs
+        .iter()
+        .filter(|(_, settings)| settings.get(axis) == Some(setting))
+        .filter_map(|(ln, settings)| {
+            let mut partner = (*settings).clone();
+            partner.insert(axis.clone(), usual.clone());
+            let (other, _) = pairs.iter().find(|(_, settings)| **settings == partner)?;
+            Some(ln - other)
+        })
+        .collect();
+    (!differences.is_empty()).then(|| Interaction {
+        ratio: (differences.iter().sum::<f64>() / differences.len() as f64).exp(),
+        interval: paired(&differences).map(|estimate| estimate.interval(LEVEL)),
+        pairs: differences.len() as u32,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +239,10 @@ mod tests {
         let (low, high) = find("lto", None).interval.expect("two pairs");
         assert!(low < 1.05 && high > 1.06, "{low} {high}");
         assert_eq!(find("lto", Some(("opt", "o2"))).interval, None);
+        let more = find("lto", Some(("opt", "o3"))).more.expect("one match");
+        assert!((more.ratio - 1.01).abs() < 1e-4, "{more:?}");
+        assert_eq!((more.pairs, more.interval), (1, None));
+        assert_eq!(find("lto", Some(("opt", "o2"))).more, None, "the base's own setting");
         assert!(effects.iter().all(|it| it.axis != "config" && it.axis != "source"));
     }
 

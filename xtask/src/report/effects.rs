@@ -2,7 +2,7 @@
 
 use super::table::{Cell, Column, Table, TableRow, Tone};
 use crate::compare::HostComparison;
-use crate::compare::effects::Effect;
+use crate::compare::effects::{Effect, Interaction};
 
 /// Axis, from, to, and what it stands beside.
 type Name<'a> = (&'a str, &'a str, &'a str, &'a Option<(String, String)>);
@@ -51,6 +51,64 @@ pub fn table(host: &HostComparison) -> Option<Table> {
         table.rows.push(TableRow::Cells(cells));
     }
     Some(table)
+}
+
+/// One sentence per setting and group: its effect, and how much more or less it is beside other
+/// settings of other axes.
+pub fn sentences(host: &HostComparison) -> Vec<String> {
+    let several = host.effects.iter().any(|effect| effect.threads != host.effects[0].threads);
+    let mains = host.effects.iter().filter(|effect| effect.beside.is_none());
+    mains
+        .map(|main| {
+            let clients = if several { format!(" x{}", main.threads) } else { String::new() };
+            let noun = if main.pairs == 1 { "pair" } else { "pairs" };
+            let mut text = format!(
+                "{}{clients}: {} {} to {} {} over {} {noun}",
+                main.group,
+                main.axis,
+                main.from,
+                main.to,
+                with_interval(main.ratio, main.interval),
+                main.pairs
+            );
+            let of_main = |effect: &&Effect| {
+                let name = |it: &Effect| {
+                    (it.axis.clone(), it.from.clone(), it.to.clone(), it.group.clone(), it.threads)
+                };
+                name(effect) == name(main)
+            };
+            for effect in host.effects.iter().filter(of_main) {
+                if let (Some((axis, setting)), Some(more)) = (&effect.beside, &effect.more) {
+                    text.push_str(&format!("; with {axis}={setting} {}", interaction(more)));
+                }
+            }
+            text
+        })
+        .collect()
+}
+
+/// `+0.8% more [+0.1, +1.5]`; whether more or less is only said where the interval shows it.
+fn interaction(found: &Interaction) -> String {
+    let shown = match found.interval {
+        Some((low, _)) if low > 1.0 => " more",
+        Some((_, high)) if high < 1.0 => " less",
+        Some(_) => " (no difference is shown)",
+        None => "",
+    };
+    let percent = format!("{:+.1}%", 100.0 * (found.ratio - 1.0));
+    let all = with_interval(found.ratio, found.interval);
+    format!("{percent}{shown}{}", all.strip_prefix(&percent).unwrap_or(&all))
+}
+
+fn with_interval(ratio: f64, interval: Option<(f64, f64)>) -> String {
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    match interval {
+        Some((low, high)) => {
+            let (low, high) = (percent(low), percent(high));
+            format!("{:+.1}% [{low:+.1}, {high:+.1}]", percent(ratio))
+        }
+        None => format!("{:+.1}% n=1", percent(ratio)),
+    }
 }
 
 /// `+6.9% [+6.1, +7.6] 8`

@@ -11,7 +11,7 @@ use crate::sizes;
 use crate::stats::{Method, Verdict};
 
 use super::table::{Align, Cell, Column, Part, Table, TableRow, Tone};
-use super::{effects, metrics, times};
+use super::{dense, effects, metrics, times};
 
 /// A way to look at a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +26,8 @@ pub enum View {
     Metrics,
     /// Metrics of which less is better, relative in their own direction.
     Times,
+    /// One cell per target and host: mean relative QPS of points, ranges and writes.
+    Dense,
     /// What each setting does, from pairs of targets that differ in nothing else.
     Effects,
 }
@@ -33,6 +35,10 @@ pub enum View {
 /// The text report: what it is, per host the tables of each view, verdicts and warnings.
 pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
     let mut parts = vec![Part::List(explanation(comparison))];
+    if views.contains(&View::Dense) {
+        let none = "dense: no queries per second of points, ranges or writes were measured";
+        parts.push(dense::table(comparison).map_or(Part::Text(none.to_owned()), Part::Table));
+    }
     for host in &comparison.hosts {
         parts.push(Part::Text(host_line(comparison, host)));
         for (index, view) in views.iter().enumerate() {
@@ -45,7 +51,15 @@ pub fn document(comparison: &Comparison, views: &[View]) -> Vec<Part> {
                 View::Metrics => {
                     parts.extend(metrics::tables(&comparison.base, host).map(Part::Table));
                 }
-                View::Effects => parts.extend(effects::table(host).map(Part::Table)),
+                // All hosts are in one table, above.
+                View::Dense => {}
+                View::Effects => {
+                    parts.extend(effects::table(host).map(Part::Table));
+                    let sentences = effects::sentences(host);
+                    if !sentences.is_empty() {
+                        parts.push(Part::List(sentences));
+                    }
+                }
                 View::Times => {
                     parts.extend(times::table(&comparison.base, host).map(Part::Table));
                 }
