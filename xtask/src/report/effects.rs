@@ -61,16 +61,18 @@ pub fn sentences(host: &HostComparison) -> Vec<String> {
     mains
         .map(|main| {
             let clients = if several { format!(" x{}", main.threads) } else { String::new() };
-            let noun = if main.pairs == 1 { "pair" } else { "pairs" };
             let mut text = format!(
-                "{}{clients}: {} {} to {} {} over {} {noun}",
+                "{}{clients}: {} {} to {} {}",
                 main.group,
                 main.axis,
                 main.from,
                 main.to,
-                with_interval(main.ratio, main.interval),
-                main.pairs
+                with_interval(main.ratio, main.interval)
             );
+            // Of one pair `n=1` says it.
+            if main.pairs > 1 {
+                text.push_str(&format!(" over {} pairs", main.pairs));
+            }
             let of_main = |effect: &&Effect| {
                 let name = |it: &Effect| {
                     (it.axis.clone(), it.from.clone(), it.to.clone(), it.group.clone(), it.threads)
@@ -125,4 +127,49 @@ fn cell(effect: &Effect) -> Cell {
     };
     let (ratio, low, high) = (percent(effect.ratio), percent(low), percent(high));
     Cell { text: format!("{ratio:+.1}% [{low:+.1}, {high:+.1}] {pairs}"), tone }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Options, compare};
+    use crate::record::testing::record;
+
+    #[test]
+    fn sentences_have_pairs_and_what_another_setting_adds() {
+        let mut records = Vec::new();
+        for (target, lto, opt, asserts, factor) in [
+            ("base", "off", "o2", "on", 1.0),
+            ("a", "on", "o2", "on", 1.05),
+            ("b", "off", "o3", "on", 1.0),
+            ("c", "on", "o3", "on", 1.05 * 1.02),
+            ("d", "off", "o2", "off", 1.0),
+            ("e", "on", "o2", "off", 1.05),
+            ("f", "off", "o3", "off", 1.0),
+            ("g", "on", "o3", "off", 1.05 * 1.021),
+        ] {
+            let mut run = record(target, "scan", 1, 1e6 * factor);
+            run.settings = [("lto", lto), ("opt", opt), ("asserts", asserts)]
+                .map(|(axis, setting)| (axis.to_owned(), setting.to_owned()))
+                .to_vec();
+            records.push(run);
+        }
+        let mut comparison = compare(&records, "base", Options::default()).expect("comparable");
+        comparison.find_effects(&|_| Some("s".to_owned()));
+        let all = sentences(&comparison.hosts[0]);
+        let lto = all.iter().find(|text| text.contains("lto off to on")).expect("a sentence");
+        assert!(lto.starts_with("range-1: lto off to on +6.1% ["), "{lto}");
+        assert!(lto.contains("] over 4 pairs; "), "{lto}");
+        // Two matches with 2.0% and 2.1%: shown.
+        assert!(lto.contains("with opt=o3 +2.0% more ["), "{lto}");
+        assert!(lto.contains("with asserts=off +0.0% (no difference is shown) ["), "{lto}");
+    }
+
+    #[test]
+    fn one_match_has_neither_interval_nor_word() {
+        let one = Interaction { ratio: 1.02, interval: None, pairs: 1 };
+        assert_eq!(interaction(&one), "+2.0% n=1");
+        let less = Interaction { ratio: 0.98, interval: Some((0.97, 0.99)), pairs: 2 };
+        assert_eq!(interaction(&less), "-2.0% less [-3.0, -1.0]");
+    }
 }

@@ -46,8 +46,8 @@ pub fn narrow(
     let found = comparison.show_verdicts(which);
     let nouns: Vec<&str> = which.iter().map(|which| which.noun()).collect();
     env.reporter.line(format!(
-        "only {}: {} rows and {} targets are hidden",
-        nouns.join(", "),
+        "rows and targets without any {}: {} and {} are hidden",
+        nouns.join(" or "),
         found.hidden_rows,
         found.hidden_targets
     ));
