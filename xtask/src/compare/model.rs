@@ -244,7 +244,7 @@ pub struct GroupRow {
     pub group: String,
     /// Clients.
     pub threads: u32,
-    /// Rows of the group.
+    /// Rows of the group: those of queries per second where it has any, else all.
     pub rows: u32,
     /// One cell per target.
     pub cells: Vec<GroupCell>,

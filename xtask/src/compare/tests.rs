@@ -455,3 +455,28 @@ fn drift_of_minutes_is_no_rate_per_hour() {
     assert_eq!(drift(10.0, 2.0), "+21.0% in 2.0 h (+10.0% per hour)");
     assert_eq!(drift(0.0, 0.001), "+0.0% in 1 min");
 }
+
+#[test]
+fn a_group_is_of_queries_per_second_where_it_has_any() {
+    let run_of = |target: &str, qps: f64, cpu: f64| {
+        let mut record = record(target, "scan", 1, qps);
+        let Outcome::Ok(sample) = &mut record.outcome else { panic!("measured") };
+        let metric = |name: &str, value, unit: &str, better| catalog::Metric {
+            name: name.to_owned(),
+            value,
+            unit: unit.to_owned(),
+            better,
+        };
+        sample.metrics = vec![
+            metric("qps", qps, "1/s", catalog::Better::Higher),
+            metric("cpu/o", cpu, "us", catalog::Better::Lower),
+        ];
+        record
+    };
+    let comparison = run(&[run_of("base", 100.0, 5.0), run_of("t", 50.0, 5000.0)]);
+    let host = &comparison.hosts[0];
+    assert_eq!(host.rows.len(), 2, "both metrics are rows");
+    let group = &host.groups[0];
+    assert_eq!((host.groups.len(), group.rows, group.cells[0].rows), (1, 1, 1));
+    near(group.cells[0].geomean.ratio().expect("one pair"), 0.5);
+}
