@@ -355,6 +355,8 @@ pub enum TableFormat {
     Csv,
     /// For programs.
     Json,
+    /// A page for a browser, of one file.
+    Html,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::compare::Comparison;
 pub mod counts;
 pub mod dense;
 pub mod effects;
+pub mod html;
 pub mod markdown;
 pub mod metrics;
 pub mod table;
@@ -62,7 +63,9 @@ pub fn render_comparison(
     format: TableFormat,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let views = if views.is_empty() { &[View::Full, View::Groups] } else { views };
+    // A page has room for all that there is.
+    let usual = views.is_empty() && format != TableFormat::Html;
+    let views = if usual { &[View::Full, View::Groups] } else { views };
     render_with(comparison, views, format, Style::of_stdout(), out)
 }
 
@@ -83,6 +86,7 @@ pub fn render_with(
         TableFormat::Md => markdown::write(&view::document(comparison, views), out),
         TableFormat::Tsv => data(comparison, views, &|table, out| tsv::write(table, out), out),
         TableFormat::Csv => data(comparison, views, &|table, out| tsv::write_csv(table, out), out),
+        TableFormat::Html => html::write(comparison, views, out),
         TableFormat::Json => serde_json::to_writer_pretty(&mut *out, comparison)
             .map_err(std::io::Error::from)
             .and_then(|()| writeln!(out)),

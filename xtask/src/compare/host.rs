@@ -159,9 +159,9 @@ fn groups(rows: &[Measured]) -> Vec<GroupRow> {
     order.into_iter().map(|name| group(name, &of_qps(&members[&name]))).collect()
 }
 
-/// The rows of a group that its numbers are of: those of queries per second where it has any, since
-/// CPU or I/O per operation (of imported results) have no mean in common with them, although each is
-/// a ratio; else all.
+/// The rows of a group that its numbers are of: those of queries per second where it has any,
+/// since CPU or I/O per operation (of imported results) have no mean in common with them, although
+/// each is a ratio; else all.
 fn of_qps<'a>(members: &[&'a Measured]) -> Vec<&'a Measured> {
     let qps: Vec<_> = members.iter().copied().filter(|it| it.row.metric.is_qps()).collect();
     if qps.is_empty() { members.to_vec() } else { qps }

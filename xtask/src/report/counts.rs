@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context as _;
 
 use super::table::{Cell, Column, Part, Table, TableRow, Tone};
-use super::{Style, markdown, text, tsv};
+use super::{Style, html, markdown, text, tsv};
 use crate::cli::TableFormat;
 use crate::compare::counts::{CountCell, Counts, Figure, HostCounts};
 
@@ -17,6 +17,9 @@ pub fn write(counts: &Counts, format: TableFormat, out: &mut dyn Write) -> anyho
     let written = match format {
         TableFormat::Text => text::write(&document(counts), Style::of_stdout(), out),
         TableFormat::Md => markdown::write(&document(counts), out),
+        TableFormat::Html => {
+            html::write_parts("Instructions per operation", &document(counts), out)
+        }
         TableFormat::Tsv => tsv::write(&tidy(counts), out),
         TableFormat::Csv => tsv::write_csv(&tidy(counts), out),
         TableFormat::Json => serde_json::to_writer_pretty(&mut *out, counts)

@@ -15,14 +15,29 @@ pub struct Cpu {
     pub model: String,
     /// Vendor, family, model, stepping and cache size (or their equivalents), in a fixed order.
     pub identity: Vec<String>,
-    /// The features, by the kernel's names.
+    /// The features that programs can use, by the kernel's names.
     pub features: BTreeSet<String>,
 }
 
 impl Cpu {
     /// This machine's processor; empty where the kernel does not tell.
+    ///
+    /// The kernel leaves out of its list what it does not trust (RDSEED of some AMD processors,
+    /// RDRAND of others), although programs can execute it. Compilers ask the processor itself and
+    /// put it into `native`, so the processor is asked for these here, too.
     pub fn this() -> Self {
-        Self::parse(&fs_err::read_to_string("/proc/cpuinfo").unwrap_or_default())
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut))]
+        let mut cpu = Self::parse(&fs_err::read_to_string("/proc/cpuinfo").unwrap_or_default());
+        #[cfg(target_arch = "x86_64")]
+        if !cpu.features.is_empty() {
+            let asked = [
+                ("rdseed", std::is_x86_feature_detected!("rdseed")),
+                ("rdrand", std::is_x86_feature_detected!("rdrand")),
+            ];
+            let there = asked.iter().filter(|(_, there)| *there);
+            cpu.features.extend(there.map(|(name, _)| (*name).to_owned()));
+        }
+        cpu
     }
 
     /// Reads the first processor of `/proc/cpuinfo` (x86 and arm64 forms).
